@@ -171,13 +171,15 @@ type storedNote struct {
 	Next   [][]byte `json:"next,omitempty"`
 	Stop   string   `json:"stop,omitempty"`
 	Deltas [][]byte `json:"deltas,omitempty"`
+	// Version is the graph's; records of before there were versions have none.
+	Version []byte `json:"version,omitempty"`
 }
 
 func encodeNote(n *saver.Note) ([]byte, error) {
 	if n == nil {
 		return nil, nil
 	}
-	stored := storedNote{Graph: []byte(n.Graph), Stop: string(n.Stop)}
+	stored := storedNote{Graph: []byte(n.Graph), Stop: string(n.Stop), Version: []byte(n.Version)}
 	for _, name := range n.Next {
 		stored.Next = append(stored.Next, []byte(name))
 	}
@@ -195,7 +197,7 @@ func decodeNote(text []byte) (*saver.Note, error) {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, fmt.Errorf("note: %w: %w", saver.ErrCorrupt, err)
 	}
-	n := &saver.Note{Graph: string(stored.Graph), Stop: saver.Stop(stored.Stop)}
+	n := &saver.Note{Graph: string(stored.Graph), Stop: saver.Stop(stored.Stop), Version: string(stored.Version)}
 	for _, name := range stored.Next {
 		n.Next = append(n.Next, string(name))
 	}

@@ -15,6 +15,9 @@ import (
 // Options are the options that every kind of graph has. The zero value keeps nothing.
 type Options struct {
 	Name string // "" is "LangGraph"
+	// Version names the version of the graph, which each checkpoint that it stores has. "" is a
+	// fingerprint; see Graph.Version.
+	Version string
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing
@@ -133,7 +136,8 @@ type Graph struct {
 	folds     []string            // names of reducing channels
 	untracked bool
 	items     atomicStore // opts.Store, if Options.AtomicStore
-	name      string      // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
+	version   string
+	name      string // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
 	attempts  attempts
 	input     Keys
 	output    Keys
@@ -178,6 +182,12 @@ func New(spec Spec, opts Options) (*Graph, error) {
 				return nil, &GraphError{Node: n, Reason: "is a breakpoint, but there is no such node"}
 			}
 		}
+	}
+	if g.version = opts.Version; g.version == "" {
+		g.version = g.fingerprint()
+	}
+	if err := (&saver.Note{Version: g.version}).Validate(); err != nil {
+		return nil, &GraphError{Reason: fmt.Sprintf("Options.Version: %v", err)}
 	}
 	return g, nil
 }

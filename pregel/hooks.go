@@ -65,6 +65,7 @@ func (h *runHooks) guard(name string, set bool, call func()) {
 // RunInfo says which run a hook is about.
 type RunInfo struct {
 	Graph        string
+	Version      string // of the graph
 	ThreadID     string
 	Namespace    string
 	CheckpointID string

@@ -162,7 +162,7 @@ func (p *position) passBreakpoint() {
 }
 
 func (p *position) info() RunInfo {
-	i := RunInfo{Graph: p.run.g.opts.Name, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
+	i := RunInfo{Graph: p.run.g.opts.Name, Version: p.run.g.version, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
 	if p.cp != nil {
 		i.CheckpointID = p.cp.id
 	}
@@ -621,7 +621,7 @@ func (p *position) leave() error {
 // input cannot be read, the checkpoint is still stored, and the run fails after that. The
 // note then names the nodes that were to run.
 func (p *position) note(exiting bool) *saver.Note {
-	n := &saver.Note{Graph: p.run.g.name, Deltas: p.run.g.deltasOf(p.replayed)}
+	n := &saver.Note{Graph: p.run.g.name, Version: p.run.g.version, Deltas: p.run.g.deltasOf(p.replayed)}
 	step := p.step + 1
 	if exiting { // the superstep has begun, or cannot
 		step = p.step

@@ -42,7 +42,7 @@ func (s *saves) open(ctx context.Context) {
 	}
 	var observe func(string, time.Duration, error)
 	if hook := r.hooks.Save; hook != nil {
-		info := RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
+		info := RunInfo{Graph: r.g.opts.Name, Version: r.g.version, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
 		observe = func(op string, took time.Duration, err error) {
 			r.hooks.guard("Save", true, func() { hook(info, op, took, err) })
 		}
@@ -324,7 +324,7 @@ func (s *saves) storeAnchor(id string) saver.Config {
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
 	put.CheckpointID, put.ExpectHead, put.Epoch = "", s.expected(), s.run.epoch
-	to, note := s.run.saver, &saver.Note{Graph: s.run.g.name, Deltas: s.run.g.deltasOf(nil)}
+	to, note := s.run.saver, &saver.Note{Graph: s.run.g.name, Version: s.run.g.version, Deltas: s.run.g.deltasOf(nil)}
 	s.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
 		_, err := to.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err

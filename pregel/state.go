@@ -32,6 +32,8 @@ type StateSnapshot struct {
 	// Address is that of this checkpoint; give it to Invoke to go back there.
 	Address  Address
 	Metadata saver.Metadata
+	// Version is that of the graph that stored this checkpoint; "" is unknown.
+	Version string
 	// CreatedAt is when the checkpoint was made, in ISO 8601; "" if there is
 	// none.
 	CreatedAt string
@@ -237,6 +239,9 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 		if len(x.writes) == 0 {
 			snap.Next = append(snap.Next, x.name)
 		}
+	}
+	if t.noted != nil {
+		snap.Version = t.noted.Version
 	}
 	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {

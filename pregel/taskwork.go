@@ -263,7 +263,7 @@ func (w *taskWork) spanAttempt(n int) (end func(error)) {
 func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Context, func(error)) {
 	info := w.info(n)
 	step := w.step.Get()
-	run := RunInfo{Graph: w.g.opts.Name, ThreadID: info.ThreadID, Namespace: step.run.Get().ns, RunID: info.RunID, Step: info.Step,
+	run := RunInfo{Graph: w.g.opts.Name, Version: w.g.version, ThreadID: info.ThreadID, Namespace: step.run.Get().ns, RunID: info.RunID, Step: info.Step,
 		CheckpointID: info.CheckpointID}
 	return w.hooks.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }

@@ -538,7 +538,7 @@ func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
 // note makes the note of a checkpoint that a state update made. Its next nodes run only when the thread
 // is resumed, so it counts as stopped at a breakpoint.
 func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
-	n := &saver.Note{Graph: u.g.name, Stop: saver.StopBreakpoint}
+	n := &saver.Note{Graph: u.g.name, Version: u.g.version, Stop: saver.StopBreakpoint}
 	if u.saved != nil {
 		replayed := u.g.replayed(&u.saved.Checkpoint)
 		for _, former := range u.renamed { // a copy has the former names

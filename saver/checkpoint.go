@@ -134,6 +134,9 @@ type Note struct {
 	// Deltas are the delta channels of the graph, ascending. A removal keeps the
 	// checkpoints that are needed to read them.
 	Deltas []string
+	// Version is that of the graph that made the checkpoint: a name that its author gave, or a
+	// fingerprint. "" is unknown.
+	Version string
 }
 
 // Stop is why a run ends at a checkpoint with tasks left to run.

@@ -57,7 +57,7 @@ type ThreadQuery struct {
 
 	Limit int // 0: no limit; negative is an InvalidError
 
-	// WithoutNotes allows the saver to leave out Graph and Next of the threads, and so to
+	// WithoutNotes allows the saver to leave out Graph, Next and Version of the threads, and so to
 	// read nothing for each.
 	WithoutNotes bool
 }
@@ -68,22 +68,23 @@ type ThreadInfo struct {
 	Head      string    // newest checkpoint id of the root namespace; "" if none
 	UpdatedAt time.Time // last write by the saver's clock; UTC, whole microseconds
 	Status    Status
-	// Graph and Next come from the Note of Head. Next are all nodes of the superstep that
+	// Graph, Next and Version come from the Note of Head. Next are all nodes of the superstep that
 	// follows it, including those that have ended since. They are set only for threads
 	// that wait, failed or are unfinished, because reading them may cost a small read for
 	// each thread.
-	Graph string
-	Next  []string
+	Graph   string
+	Next    []string
+	Version string // of the graph; "" is unknown
 }
 
-// Describe fills in Graph and Next from n. Set Status first: threads that are done or of
-// unknown status have neither. It is for implementations of Saver.
+// Describe fills in Graph, Next and Version from n. Set Status first: threads that are done or
+// of unknown status have none of them. It is for implementations of Saver.
 func (t *ThreadInfo) Describe(n *Note) {
 	if n == nil || t.Status == StatusDone || t.Status == StatusUnknown {
 		return
 	}
 	n = n.Clone()
-	t.Graph, t.Next = n.Graph, n.Next
+	t.Graph, t.Next, t.Version = n.Graph, n.Next, n.Version
 }
 
 // TaskWrites are the writes of one task, for PutRequest.

@@ -223,6 +223,9 @@ func (n *Note) Validate() error {
 	if err := checkKeyLen("note.graph", n.Graph); err != nil {
 		return err
 	}
+	if err := checkKeyLen("note.version", n.Version); err != nil {
+		return err
+	}
 	if err := validateNames("note.next", n.Next); err != nil {
 		return err
 	}

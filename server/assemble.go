@@ -59,7 +59,7 @@ func (s *Server) assemble(lives context.Context) {
 		rates: s.rates, bodies: s.bodies, heartbeat: s.cfg.Heartbeat, writeTimeout: s.cfg.WriteTimeout, log: log}
 	s.tools = &mcpAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
 		heartbeat: s.cfg.Heartbeat, log: log}
-	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons,
+	s.operator = &operatorAPI{queue: queue, graphs: graphs, saver: states, threads: s.threads, view: view, crons: crons,
 		users:   &userErasure{threads: s.threads, runs: s.runs, assistants: s.assistants},
 		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,
 		backupDir: s.cfg.BackupDir, lives: lives, log: log}

@@ -17,6 +17,7 @@ import (
 // operatorAPI has the operations about the server itself, and those for its operators.
 type operatorAPI struct {
 	queue       runs.Queue
+	graphs      *graphSet
 	saver       saver.Saver
 	threads     *threadAPI
 	view        *runView
@@ -84,8 +85,12 @@ func (s *operatorAPI) info(c *call) error {
 	_, watched := s.saver.(watched)
 	_, embedded := s.saver.(*disk.Saver)
 	change := !s.readOnly
+	versions := map[string]string{}
+	for id, g := range s.graphs.by {
+		versions[id] = g.Version()
+	}
 	stele := map[string]any{"readonly": s.readOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "task_inputs": true, "runs": true, "tasks": true, "nodes": true, "health": watched,
-		"room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
+		"graph_versions": versions, "room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.24",
 		"flags": map[string]any{"assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false, "langsmith_tracing_session_on_runs": false},
 		"host":  map[string]any{"kind": "self-hosted", "project_id": nil, "host_revision_id": nil, "revision_id": nil, "tenant_id": nil}})

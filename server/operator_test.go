@@ -17,6 +17,9 @@ func TestUpkeep(t *testing.T) {
 	id := h.thread()
 	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("x", 5000)}})
 	info := h.ok("GET", "/info", nil).sub("stele").object()
+	if v := info["graph_versions"].(object)["simple"]; v != h.graphs(h.disk)["simple"].Version() {
+		t.Errorf("the version of a graph: %v", v)
+	}
 	for _, power := range []string{"room", "verify", "backup"} {
 		if info[power] != true {
 			t.Errorf("%s: %v", power, info[power])

@@ -35,6 +35,7 @@ type threadInfo struct {
 	Status    saver.Status `msgpack:"status"`
 	Graph     string       `msgpack:"graph"`
 	Next      []string     `msgpack:"next"`
+	Version   string       `msgpack:"version,omitempty"`
 }
 
 // Raw is a value of MessagePack that is not decoded. It shares the memory of its frame.

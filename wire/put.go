@@ -69,10 +69,11 @@ type checkpoint struct {
 
 // note has the tags of saver.Note.
 type note struct {
-	Graph  string     `msgpack:"graph,omitempty"`
-	Next   []string   `msgpack:"next,omitempty"`
-	Stop   saver.Stop `msgpack:"stop,omitempty"`
-	Deltas []string   `msgpack:"deltas,omitempty"`
+	Graph   string     `msgpack:"graph,omitempty"`
+	Next    []string   `msgpack:"next,omitempty"`
+	Stop    saver.Stop `msgpack:"stop,omitempty"`
+	Deltas  []string   `msgpack:"deltas,omitempty"`
+	Version string     `msgpack:"version,omitempty"`
 }
 
 // taskWrites has the tags of saver.TaskWrites.

@@ -124,7 +124,7 @@ func (w *world) progress() {
 	put("ended", 1, &saver.Note{Graph: "mail"})
 	put("failed", 1, goesOn)
 	w.must(d.PutWrites(ctx, saver.Config{ThreadID: "failed", CheckpointID: checkpointID(1)}, []saver.Write{{Channel: "__error__", Value: saver.ValueOf("no")}}, "task", ""))
-	put("paused", 1, &saver.Note{Graph: "mail", Next: []string{"send"}, Stop: saver.StopBreakpoint})
+	put("paused", 1, &saver.Note{Graph: "mail", Version: "v2", Next: []string{"send"}, Stop: saver.StopBreakpoint})
 	put("python", 1, nil)
 	w.must(d.Close())
 }

@@ -165,7 +165,7 @@ func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQue
 		if t.Kind != "thread" {
 			status = t.Kind
 		}
-		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), status, orDash(nodes(t.Graph)), orDash(nodes(t.Next...))})
+		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), status, orDash(nodes(t.Graph)), orDash(nodes(t.Version)), orDash(nodes(t.Next...))})
 	}
 	if p.json {
 		return p.err
@@ -175,7 +175,7 @@ func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQue
 		p.hint(hint)
 		return p.err
 	}
-	p.table([]string{"thread", "head", "updated (UTC)", "status", "graph", "next"}, rows)
+	p.table([]string{"thread", "head", "updated (UTC)", "status", "graph", "version", "next"}, rows)
 	if q.Limit > 0 && len(rows) == q.Limit && !q.All {
 		p.line("")
 		p.line("%d shown; go on with --after %q", len(rows), last)

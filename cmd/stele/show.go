@@ -86,6 +86,9 @@ func printProgress(p *printer, v *admin.CheckpointView) {
 	if v.Graph != "" {
 		p.line("graph       %s", printable(v.Graph))
 	}
+	if v.Version != "" {
+		p.line("version     %s", printable(v.Version))
+	}
 	next := nodes(v.Next...)
 	switch v.Stop {
 	case saver.StopBreakpoint:

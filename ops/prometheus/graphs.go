@@ -19,14 +19,14 @@ const maxNames = 200
 
 // GraphCollector implements prometheus.Collector for runs of graphs that have its Hooks and calls of
 // models that Model returned. It is safe for concurrent use, and one is enough for a process. Labels
-// are names of graphs, nodes and models. Of each the first 200 have series of their own; all others
+// are names of graphs, versions, nodes and models. Of each the first 200 have series of their own; all others
 // share the name "other", so that names made at run time do no harm.
 type GraphCollector struct {
-	running                              *prometheus.GaugeVec
-	runs, steps, nodes, retries          *prometheus.CounterVec
-	calls, tokens                        *prometheus.CounterVec
-	runSeconds, nodeSeconds, callSeconds *prometheus.HistogramVec
-	graphNames, nodeNames, modelNames    names
+	running                                         *prometheus.GaugeVec
+	runs, versions, steps, nodes, retries           *prometheus.CounterVec
+	calls, tokens                                   *prometheus.CounterVec
+	runSeconds, nodeSeconds, callSeconds            *prometheus.HistogramVec
+	graphNames, versionNames, nodeNames, modelNames names
 }
 
 var _ prometheus.Collector = (*GraphCollector)(nil)
@@ -45,6 +45,7 @@ func NewGraphCollector() *GraphCollector {
 	return &GraphCollector{
 		running:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stele_runs_active", Help: "Runs under way."}, []string{"graph"}),
 		runs:        counter("stele_runs_total", "Runs that ended, by outcome.", "graph", "outcome"),
+		versions:    counter("stele_run_versions_total", "Runs that began, by the version of their graph.", "graph", "version"),
 		runSeconds:  histogram("stele_run_duration_seconds", "Runs that ended.", "graph"),
 		steps:       counter("stele_supersteps_total", "Supersteps that ended.", "graph"),
 		nodes:       counter("stele_node_runs_total", "Tasks that ended, with all their attempts, by outcome.", "graph", "node", "outcome"),
@@ -57,7 +58,7 @@ func NewGraphCollector() *GraphCollector {
 }
 
 func (c *GraphCollector) all() []prometheus.Collector {
-	return []prometheus.Collector{c.running, c.runs, c.runSeconds, c.steps, c.nodes, c.nodeSeconds, c.retries, c.calls, c.callSeconds, c.tokens}
+	return []prometheus.Collector{c.running, c.runs, c.versions, c.runSeconds, c.steps, c.nodes, c.nodeSeconds, c.retries, c.calls, c.callSeconds, c.tokens}
 }
 
 // Describe implements prometheus.Collector.
@@ -100,6 +101,7 @@ func (c *GraphCollector) begin(s pregel.Span) func(error) {
 	case pregel.SpanRun:
 		active := c.running.WithLabelValues(graph)
 		active.Inc()
+		c.versions.WithLabelValues(graph, c.versionNames.of(s.Run.Version)).Inc()
 		return func(err error) {
 			active.Dec()
 			c.runs.WithLabelValues(graph, outcomeOf(err)).Inc()

@@ -37,7 +37,7 @@ func worked(t *testing.T) *steleprom.GraphCollector {
 	}}
 	g, err := agent.New(counted, agent.Options{Name: "bot", Middleware: []agent.Middleware{ask},
 		Defaults: graph.NodeOptions{Retry: []pregel.RetryPolicy{{MaxAttempts: 2, InitialInterval: time.Nanosecond, NoJitter: true}}},
-		Graph:    graph.Options{Saver: memory.New(memory.Options{}), Hooks: c.Hooks(pregel.Hooks{})}})
+		Graph:    graph.Options{Version: "v1", Saver: memory.New(memory.Options{}), Hooks: c.Hooks(pregel.Hooks{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +76,9 @@ func TestGraphCollector(t *testing.T) {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v (there: %v), want %v", name, v, ok, want)
 		}
+	}
+	if got[`stele_run_versions_total{graph="bot",version="v1"}`] != 4 {
+		t.Error("runs are not counted by the version of the graph")
 	}
 	if got[`stele_supersteps_total{graph="bot"}`] < 4 {
 		t.Error("supersteps are not counted")

@@ -173,6 +173,7 @@ func (tup *Tuple) digest(have channels) (sum, error) {
 		h.texts(tup.Note.Next)
 		h.text(string(tup.Note.Stop))
 		h.texts(tup.Note.Deltas)
+		h.text(tup.Note.Version)
 	}
 	if h.err != nil {
 		return sum{}, fmt.Errorf("metadata: %w", h.err)

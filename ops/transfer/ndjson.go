@@ -104,10 +104,11 @@ type writeLine struct {
 }
 
 type noteLine struct {
-	Graph  text   `json:"graph"`
-	Next   []text `json:"next"`
-	Stop   text   `json:"stop"`
-	Deltas []text `json:"deltas"`
+	Graph   text   `json:"graph"`
+	Next    []text `json:"next"`
+	Stop    text   `json:"stop"`
+	Deltas  []text `json:"deltas"`
+	Version text   `json:"version,omitempty"`
 }
 
 type rejectedLine struct {
@@ -276,7 +277,7 @@ func newCheckpointLine(tup *Tuple) (*checkpointLine, error) {
 		l.Writes = append(l.Writes, writeLine{text(w.TaskID), text(w.TaskPath), w.Index, text(w.Channel), newValueLine(w.Value)})
 	}
 	if n := tup.Note; n != nil {
-		l.Note = &noteLine{text(n.Graph), texts(n.Next), text(n.Stop), texts(n.Deltas)}
+		l.Note = &noteLine{text(n.Graph), texts(n.Next), text(n.Stop), texts(n.Deltas), text(n.Version)}
 	}
 	if l.TTL = tup.TTL.Microseconds(); tup.TTL == saver.NoTTL {
 		l.TTL = -1
@@ -334,7 +335,7 @@ func (l *checkpointLine) tuple() (*Tuple, error) {
 		tup.Writes = append(tup.Writes, PendingWrite{string(w.Task), string(w.Path), string(w.Channel), w.Index, typed})
 	}
 	if n := l.Note; n != nil {
-		tup.Note = &saver.Note{Graph: string(n.Graph), Next: strs(n.Next), Stop: saver.Stop(n.Stop), Deltas: strs(n.Deltas)}
+		tup.Note = &saver.Note{Graph: string(n.Graph), Next: strs(n.Next), Stop: saver.Stop(n.Stop), Deltas: strs(n.Deltas), Version: string(n.Version)}
 	}
 	switch {
 	case l.TTL < -1 || l.TTL > math.MaxInt64/int64(time.Microsecond):

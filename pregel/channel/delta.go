@@ -29,6 +29,7 @@ type delta[T, W any] struct {
 	reduce    func(T, []W) (T, error)
 	accepts   func(W) error // why the reducer cannot read a write; nil: it can read all
 	frequency int
+	reducer   string // the name of reduce; "": it has none
 
 	newID        func() string       // names messages; nil: random UUIDs
 	messagesOnly bool                // all writes are messages

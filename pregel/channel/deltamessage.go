@@ -25,7 +25,7 @@ type Namer interface {
 // Delta.
 func DeltaMessages(frequency int, newID func() string) Channel {
 	c := Delta(frequency, foldMessages).(*delta[[]Message, any])
-	c.newID, c.messagesOnly, c.accepts = newID, true, areMessages
+	c.newID, c.messagesOnly, c.accepts, c.reducer = newID, true, areMessages, "messages"
 	return c
 }
 

@@ -75,7 +75,7 @@ func AppendOf(t reflect.Type) (Channel, error) {
 	if t == nil || t.Kind() != reflect.Slice {
 		return nil, fmt.Errorf("append needs a slice, not %v", t)
 	}
-	return newExactFold(t, func(v, w reflect.Value) reflect.Value {
+	return newExactFold("append", t, func(v, w reflect.Value) reflect.Value {
 		if w.Len() == 1 { // as most are, and without a slice of v's end
 			return reflect.Append(v, w.Index(0))
 		}
@@ -99,7 +99,7 @@ func AddOf(t reflect.Type) (Channel, error) {
 	default:
 		return nil, fmt.Errorf("add needs a number or a string, not %v", t)
 	}
-	return newExactFold(t, func(v, w reflect.Value) reflect.Value {
+	return newExactFold("add", t, func(v, w reflect.Value) reflect.Value {
 		out := reflect.New(t).Elem()
 		add(out, v, w)
 		return out
@@ -111,7 +111,7 @@ func MergeOf(t reflect.Type) (Channel, error) {
 	if t == nil || t.Kind() != reflect.Map {
 		return nil, fmt.Errorf("merge needs a map, not %v", t)
 	}
-	return newExactFold(t, func(v, w reflect.Value) reflect.Value {
+	return newExactFold("merge", t, func(v, w reflect.Value) reflect.Value {
 		out := reflect.MakeMapWithSize(t, v.Len()+w.Len())
 		for _, m := range []reflect.Value{v, w} {
 			for it := m.MapRange(); it.Next(); {
@@ -128,8 +128,9 @@ type exactFold struct {
 	typ reflect.Type
 }
 
-func newExactFold(t reflect.Type, reduce func(v, w reflect.Value) reflect.Value) *exactFold {
+func newExactFold(reducer string, t reflect.Type, reduce func(v, w reflect.Value) reflect.Value) *exactFold {
 	c := &exactFold{typ: t}
+	c.reducer = reducer
 	c.initial = func() (any, bool) {
 		switch t.Kind() {
 		case reflect.Slice:

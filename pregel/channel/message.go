@@ -55,13 +55,15 @@ func Messages(newID func() string) Channel {
 	if newID == nil {
 		newID = NewMessageID
 	}
-	return FoldAccepted(func(left []Message, right any) ([]Message, error) {
+	c := FoldAccepted(func(left []Message, right any) ([]Message, error) {
 		list, err := messageList(right)
 		if err != nil {
 			return nil, err
 		}
 		return AddMessages(left, list, newID)
 	}, areMessages)
+	c.(*fold[[]Message, any]).reducer = "messages" //nolint:errcheck // FoldAccepted makes no other
+	return c
 }
 
 // areMessages reports whether messageList can read v.

@@ -17,6 +17,7 @@ type fold[T, U any] struct {
 	initial func() (T, bool)
 	reduce  func(T, U) (T, error)
 	accepts func(U) error // why the reducer cannot read a write; nil: it can read all
+	reducer string        // its name; "": it has none
 }
 
 // Reduce folds every write into the value with f, in the order of the tasks. It starts from
@@ -67,7 +68,7 @@ func zeroOf[T any]() (v T, ok bool) {
 }
 
 func (c *fold[T, U]) fresh(key string) *fold[T, U] {
-	d := &fold[T, U]{base: base{key}, initial: c.initial, reduce: c.reduce, accepts: c.accepts}
+	d := &fold[T, U]{base: base{key}, initial: c.initial, reduce: c.reduce, accepts: c.accepts, reducer: c.reducer}
 	d.value, d.set = c.initial()
 	return d
 }

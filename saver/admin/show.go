@@ -19,11 +19,12 @@ type CheckpointView struct {
 	V          int    `json:"v"`
 	Metadata   any    `json:"metadata"`
 	// Status is that of the thread, if this is the newest checkpoint of its root
-	// namespace. Graph, Next and Stop are of the checkpoint's note.
-	Status saver.Status `json:"status,omitempty"`
-	Graph  string       `json:"graph,omitempty"`
-	Next   []string     `json:"next,omitempty"`
-	Stop   saver.Stop   `json:"stop,omitempty"`
+	// namespace. Graph, Version, Next and Stop are of the checkpoint's note.
+	Status  saver.Status `json:"status,omitempty"`
+	Graph   string       `json:"graph,omitempty"`
+	Version string       `json:"version,omitempty"`
+	Next    []string     `json:"next,omitempty"`
+	Stop    saver.Stop   `json:"stop,omitempty"`
 
 	Channels map[string]ChannelView       `json:"channels"`
 	Seen     map[string]map[string]string `json:"versions_seen"`
@@ -70,7 +71,7 @@ func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView
 	}
 	out := view(d, tup)
 	if n := tup.Note; n != nil {
-		out.Graph, out.Next, out.Stop = n.Graph, n.Next, n.Stop
+		out.Graph, out.Version, out.Next, out.Stop = n.Graph, n.Version, n.Next, n.Stop
 	}
 	t, _, err := saver.ThreadOf(ctx, d, cfg.ThreadID)
 	if err != nil {

@@ -32,9 +32,10 @@ type ThreadRow struct {
 	Kind      string       `json:"kind"` // "thread", "run", or "other": written by something this package does not know
 	Head      string       `json:"head,omitempty"`
 	UpdatedAt time.Time    `json:"updated_at"`
-	Status    saver.Status `json:"status,omitempty"` // how far a thread has come; "" if its newest checkpoint does not say
-	Graph     string       `json:"graph,omitempty"`  // and of a thread that is not at its end: the graph that it is of,
-	Next      []string     `json:"next,omitempty"`   // and the nodes that run next
+	Status    saver.Status `json:"status,omitempty"`  // how far a thread has come; "" if its newest checkpoint does not say
+	Graph     string       `json:"graph,omitempty"`   // and of a thread that is not at its end: the graph that it is of,
+	Next      []string     `json:"next,omitempty"`    // the nodes that run next,
+	Version   string       `json:"version,omitempty"` // and the version of the graph
 	Flags     uint8        `json:"flags"`
 	LSN       uint64       `json:"lsn"` // of the last commit that touched it
 }
@@ -46,7 +47,7 @@ func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[Thread
 	return threads(ctx, d, q, true)
 }
 
-// threads is Threads. Without describe it reads no records and leaves Graph and Next empty.
+// threads is Threads. Without describe it reads no records and leaves Graph, Next and Version empty.
 func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
 		if err := (saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}).Validate(); err != nil {
@@ -92,7 +93,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 				if failed = d.Inside().DescribeThread(ctx, v, t, &info); failed != nil {
 					return false
 				}
-				row.Graph, row.Next = info.Graph, info.Next
+				row.Graph, row.Next, row.Version = info.Graph, info.Next, info.Version
 			}
 			found++
 			return yield(row, nil) && (q.Limit <= 0 || found < q.Limit)

@@ -28,13 +28,18 @@ const (
 // Codes of a Stop.
 var stops = [...]saver.Stop{saver.StopNone, saver.StopBreakpoint, saver.StopSteps}
 
-// appendNote appends n to the record that b begins.
+// appendNote appends n to the record that b begins. The version comes last, if there is one: the format
+// of the record says so.
 func appendNote(b []byte, n *saver.Note) []byte {
 	before := window(b)
 	b = appendNear(b, before, n.Next)
 	b = append(b, byte(slices.Index(stops[:], n.Stop)))
 	b = appendNearOne(b, before, n.Graph)
-	return appendNear(b, before, n.Deltas)
+	b = appendNear(b, before, n.Deltas)
+	if n.Version != "" {
+		b = appendNearOne(b, before, n.Version)
+	}
+	return b
 }
 
 // window is the part of b in which names are looked for.
@@ -67,7 +72,7 @@ func appendNearOne(b, before []byte, name string) []byte {
 
 // note reads what appendNote wrote; all is the record. Its names share the memory of one string, so
 // that a name that is encoded as a place in the record takes no memory of its own.
-func (d *unpacker) note(all []byte) *saver.Note {
+func (d *unpacker) note(all []byte, versioned bool) *saver.Note {
 	read := len(all) - len(d.b)
 	from := max(0, read-nearWindow)
 	before := ""
@@ -79,6 +84,11 @@ func (d *unpacker) note(all []byte) *saver.Note {
 	n := &saver.Note{Next: d.near(before), Stop: d.stop()}
 	n.Graph = d.nearOne(before)
 	n.Deltas = d.near(before)
+	if versioned {
+		if n.Version = d.nearOne(before); n.Version == "" {
+			d.fail()
+		}
+	}
 	return n
 }
 

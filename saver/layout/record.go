@@ -16,11 +16,23 @@ import (
 // writes versions. docs/format/checkpoint.md has them byte by byte. Map keys are
 // sorted, so that equal checkpoints are equal bytes.
 
-// The formats of a checkpoint record: without and with a note.
+// The formats of a checkpoint record: without a note, with one, and with one that has a version.
 const (
-	plainFormat = 1
-	notedFormat = 2
+	plainFormat     = 1
+	notedFormat     = 2
+	versionedFormat = 3
 )
+
+// format is the format in which r is written: the lowest that has room for it.
+func (r *CheckpointRecord) format() byte {
+	switch {
+	case r.Note == nil:
+		return plainFormat
+	case r.Note.Version == "":
+		return notedFormat
+	}
+	return versionedFormat
+}
 
 // CheckpointRecord is a checkpoint without channels: these, with their versions,
 // are the slots of its entry.
@@ -35,12 +47,7 @@ type CheckpointRecord struct {
 
 // Encode gives equal bytes for equal records.
 func (r *CheckpointRecord) Encode() []byte {
-	b := make([]byte, 0, r.room())
-	if r.Note == nil {
-		b = append(b, plainFormat)
-	} else {
-		b = append(b, notedFormat)
-	}
+	b := append(make([]byte, 0, r.room()), r.format())
 	b = binary.AppendVarint(b, int64(r.V))
 	b = packStr(b, r.Ts)
 	if r.Updated == nil {
@@ -74,7 +81,7 @@ func (r *CheckpointRecord) room() int {
 		n += node + version*len(channels)
 	}
 	if r.Note != nil {
-		n += note
+		n += note + len(r.Note.Version)
 	}
 	return n
 }
@@ -153,8 +160,8 @@ func (r *CheckpointRecord) Decode(b []byte, seen *VersionTexts) error {
 		d.text = string(b)
 	}
 	f := d.byte()
-	if d.err == nil && f != plainFormat && f != notedFormat {
-		return &fault.VersionError{File: "checkpoint record", Have: uint32(f), Supported: notedFormat}
+	if d.err == nil && (f < plainFormat || f > versionedFormat) {
+		return &fault.VersionError{File: "checkpoint record", Have: uint32(f), Supported: versionedFormat}
 	}
 	r.V, r.Ts = int(d.varint()), d.str()
 	if d.flag() {
@@ -166,8 +173,8 @@ func (r *CheckpointRecord) Decode(b []byte, seen *VersionTexts) error {
 	if d.flag() {
 		r.Seen = d.seen()
 	}
-	if f == notedFormat {
-		r.Note = d.note(b)
+	if f != plainFormat {
+		r.Note = d.note(b, f == versionedFormat)
 	}
 	r.Metadata = serde.Typed{Kind: d.str(), Data: d.b}
 	return d.err

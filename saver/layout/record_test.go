@@ -42,9 +42,16 @@ func notedCheckpoint() *CheckpointRecord {
 	return r
 }
 
-// TestCheckpointGolden: the bytes of formats 1 and 2 do not change.
+// versionedCheckpoint is notedCheckpoint with a version.
+func versionedCheckpoint() *CheckpointRecord {
+	r := notedCheckpoint()
+	r.Note.Version = "5f0c9a1e77d2"
+	return r
+}
+
+// TestCheckpointGolden: the bytes of the formats do not change.
 func TestCheckpointGolden(t *testing.T) {
-	for name, want := range map[string]*CheckpointRecord{"checkpoint": goldenCheckpoint(), "checkpoint_noted": notedCheckpoint()} {
+	for name, want := range map[string]*CheckpointRecord{"checkpoint": goldenCheckpoint(), "checkpoint_noted": notedCheckpoint(), "checkpoint_versioned": versionedCheckpoint()} {
 		b := dumpCheckpoint(t, encodeCheckpoint(want)).Check("testdata/"+name+".golden", *update)
 		got, err := DecodeCheckpointRecord(b)
 		if err != nil {
@@ -60,7 +67,7 @@ func TestCheckpointGolden(t *testing.T) {
 		}
 	}
 	var version *fault.VersionError
-	for _, format := range []byte{0, notedFormat + 1} {
+	for _, format := range []byte{0, versionedFormat + 1} {
 		if _, err := DecodeCheckpointRecord([]byte{format}); !errors.As(err, &version) {
 			t.Errorf("a checkpoint of format %d: %v", format, err)
 		}
@@ -82,6 +89,13 @@ func TestNoteNames(t *testing.T) {
 			r.Note = &saver.Note{Graph: "LangGraph", Next: names}
 			if len(names) == 0 {
 				r.Note.Next = nil
+			}
+			if len(names) == 1 { // as the version, the name comes back too
+				v := *r
+				v.Note = &saver.Note{Version: names[0]}
+				if got, err := DecodeCheckpointRecord(encodeCheckpoint(&v)); err != nil || got.Note.Version != names[0] {
+					t.Errorf("%d bytes: the version %q comes back as %+v, %v", size, names[0], got, err)
+				}
 			}
 			b := encodeCheckpoint(r)
 			got, err := DecodeCheckpointRecord(b)
@@ -127,12 +141,15 @@ func dumpCheckpoint(t *testing.T, b []byte) *golden.Dump {
 			}
 		}
 	}
-	if b[0] == notedFormat {
+	if b[0] != plainFormat {
 		d.Title("note")
 		dumpNames(d, "next")
 		d.Byte("stop")
 		dumpName(d, "graph")
 		dumpNames(d, "deltas")
+		if b[0] == versionedFormat {
+			dumpName(d, "version")
+		}
 	}
 	d.Title("metadata")
 	d.Str("kind")

@@ -35,10 +35,10 @@ func goesOn(node string) *saver.Note { return &saver.Note{Graph: "g", Next: []st
 var noteCases = []testCase{
 	{id: "note", name: "comes back as it was put", fn: func(e *env) {
 		notes := []*saver.Note{
-			nil, {}, {Graph: "LangGraph"}, {Graph: "my graph", Next: []string{"agent"}},
+			nil, {}, {Graph: "LangGraph"}, {Graph: "my graph", Next: []string{"agent"}, Version: "v 2"},
 			{Graph: "g", Next: []string{"ü", "", "agent", "a"}, Stop: saver.StopBreakpoint},
 			{Graph: "LangGraph", Next: []string{"ch"}, Stop: saver.StopSteps, Deltas: []string{"ch", "other"}},
-			{Next: []string{"a\x00b"}, Deltas: []string{"", "ch", "messages"}},
+			{Version: "a\x00b"}, {Graph: "ch", Version: "ch"}, {Next: []string{"a\x00b"}, Deltas: []string{"", "ch", "messages"}},
 		}
 		for n, note := range notes {
 			cfg := e.put(step{id: id(n + 1), values: map[string]any{"ch": n}, note: note})
@@ -61,13 +61,13 @@ var noteCases = []testCase{
 		e.pending(tup)
 	}},
 	{id: "note", name: "is the caller's to change afterwards", fn: func(e *env) {
-		note := &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}}
+		note := &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}, Version: "v"}
 		cfg := e.put(step{id: id(1), note: note})
 		note.Next[0], note.Deltas[0] = "changed", "changed"
 		read := e.get(cfg).Note
-		e.equal("note", read, &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}})
+		e.equal("note", read, &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}, Version: "v"})
 		read.Next[0] = "changed by a reader"
-		e.noted(cfg, &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}})
+		e.noted(cfg, &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}, Version: "v"})
 	}},
 	{id: "note", name: "another put replaces it", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("one")})
@@ -95,7 +95,7 @@ var noteCases = []testCase{
 				_, err := e.tryPut(step{id: id(2), note: bad})
 				e.fails("put", err, saver.ErrInvalid)
 			}
-			for _, bad := range []*saver.Note{{Graph: long}, {Next: []string{long}}, {Deltas: []string{long}}} {
+			for _, bad := range []*saver.Note{{Graph: long}, {Next: []string{long}}, {Deltas: []string{long}}, {Version: long}} {
 				_, err := e.tryPut(step{id: id(2), note: bad})
 				e.fails("put", err, saver.ErrTooLarge)
 			}

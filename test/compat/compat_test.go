@@ -95,7 +95,13 @@ func contents(t *testing.T, s *disk.Saver) []string {
 			line["parent"] = tup.Parent.CheckpointID
 		}
 		if tup.Note != nil {
-			line["note"] = tup.Note
+			line["note"] = struct {
+				Graph   string
+				Next    []string
+				Stop    saver.Stop
+				Deltas  []string
+				Version string `json:",omitempty"` // builds before versions had none
+			}(*tup.Note)
 		}
 		versions, values := map[string]any{}, map[string]any{}
 		for c, v := range tup.Checkpoint.Versions {

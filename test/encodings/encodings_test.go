@@ -60,7 +60,7 @@ func sample() (saver.PutRequest, []saver.Write) {
 		},
 		Metadata:    saver.Metadata{"source": "loop", "step": 7, "tenant": "tenant-1"},
 		NewVersions: map[string]saver.Version{"messages": version("00000000000000000000000000000002.5")},
-		Note:        &saver.Note{Graph: "graph-1", Next: []string{"node-2"}, Stop: saver.StopBreakpoint, Deltas: []string{"deltas-1"}},
+		Note:        &saver.Note{Graph: "graph-1", Next: []string{"node-2"}, Stop: saver.StopBreakpoint, Deltas: []string{"deltas-1"}, Version: "version-1"},
 	}, []saver.Write{{Channel: "first", Value: saver.ValueOf("write-1")}, {Channel: "second", Value: saver.ValueOf("write-2")}}
 }
 

@@ -137,7 +137,7 @@ func (m *machine) drawAtomic(t *rapid.T, req *saver.PutRequest) {
 // drawNote is a note whose delta channels are those the checkpoint has, or others.
 func drawNote(t *rapid.T) *saver.Note {
 	names := rapid.SampledFrom([]string{"a", "node", "d", "another node", ""})
-	n := &saver.Note{Graph: rapid.SampledFrom([]string{"", "LangGraph", "a graph"}).Draw(t, "graph")}
+	n := &saver.Note{Version: rapid.SampledFrom([]string{"", "version 1"}).Draw(t, "version"), Graph: rapid.SampledFrom([]string{"", "LangGraph", "a graph"}).Draw(t, "graph")}
 	if next := rapid.SliceOfN(names, 0, 2).Draw(t, "next"); len(next) > 0 {
 		n.Next = next
 		n.Stop = rapid.SampledFrom([]saver.Stop{"", saver.StopBreakpoint, saver.StopSteps}).Draw(t, "stop")
