@@ -104,6 +104,12 @@
 // the thread and leaves that checkpoint alone. As in LangGraph, new input discards what
 // a run left that failed or waits. docs/guide/crash.md explains it step by step.
 //
+// # A changed graph
+//
+// A graph has a version (Graph.Version), which each of its checkpoints has too. Before a new version is
+// deployed, Graph.Preflight says which of the stored threads go on with it. docs/guide/changes.md lists
+// what changes do.
+//
 // # Side effects
 //
 // A task may run again after a failure, an interrupt or a crash. IdempotencyKey

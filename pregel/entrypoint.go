@@ -33,14 +33,15 @@ func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
 // The function's result is that of the run, and what Previous returns in the next run on
 // the thread.
 func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
-	node := &Node{Name: name, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
+	check := takes[I](name)
+	node := &Node{Name: name, CheckInput: func(input any) error { _, err := check(input); return err }, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
 		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}, Subgraphs: opts.Subgraphs}
 	o := opts.Options
 	o.Name = name
 	if len(o.Modes) == 0 {
 		o.Modes = []Mode{ModeUpdates}
 	}
-	return New(Spec{Nodes: []*Node{node}, Input: One(Start), CheckInput: takes[I](name), Output: One(End), Stream: One(End),
+	return New(Spec{Nodes: []*Node{node}, Input: One(Start), CheckInput: check, Output: One(End), Stream: One(End),
 		Channels: map[string]channel.Channel{Start: channel.Ephemeral[any](channel.Guarded),
 			End: channel.LastValue[any](), chPrevious: channel.LastValue[any]()},
 		ChannelOrder: []string{Start, End, chPrevious}}, o)

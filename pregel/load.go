@@ -53,7 +53,7 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if t.pending, err = g.loadPending(saved.PendingWrites); err != nil {
 		return t, err
 	}
-	if err := g.checkStored(ctx, saved, &t); err != nil {
+	if err := g.checkStored(ctx, saved); err != nil {
 		return t, err
 	}
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
@@ -63,30 +63,38 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 }
 
 // checkStored tells Spec.CheckStored which stored keys the graph does not know.
-func (g *Graph) checkStored(ctx context.Context, saved *saver.Tuple, t *threadState) error {
+func (g *Graph) checkStored(ctx context.Context, saved *saver.Tuple) error {
 	if g.spec.CheckStored == nil {
 		return nil
 	}
+	unknown := unknownKeys(g, saved)
+	if len(unknown) == 0 {
+		return nil
+	}
+	return g.spec.CheckStored(ctx, addressOf(saved.Config, saved.Metadata), slices.Sorted(maps.Keys(unknown)))
+}
+
+// unknownKeys are the keys that a checkpoint and its pending writes have and the graph does not know: those of
+// its state, by the names that they have now.
+func unknownKeys(g *Graph, saved *saver.Tuple) map[string]bool {
 	unknown := map[string]bool{}
 	see := func(name string) {
+		name = g.newName(name)
 		ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, "join:") || strings.HasPrefix(name, "start:")
 		if !ours && !answer.IsControl(name) && !g.specs.has(name) {
 			unknown[name] = true
 		}
 	}
 	for name := range saved.Checkpoint.Values {
-		see(g.newName(name))
+		see(name)
 	}
 	for name := range saved.Checkpoint.Versions { // a delta channel may have no value in a checkpoint
-		see(g.newName(name))
+		see(name)
 	}
-	for _, w := range t.pending {
+	for _, w := range saved.PendingWrites {
 		see(w.Channel)
 	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	return g.spec.CheckStored(ctx, addressOf(saved.Config, saved.Metadata), slices.Sorted(maps.Keys(unknown)))
+	return unknown
 }
 
 // stepOf is the step that metadata names.

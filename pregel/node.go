@@ -18,6 +18,9 @@ type Node struct {
 	Reads Keys
 	// Mapper turns the value read into the input of Run; nil passes it on.
 	Mapper func(input any) (any, error)
+	// CheckInput, if not nil, returns the error with which Run would refuse an input before it does
+	// anything, for Preflight. It must not change the input.
+	CheckInput func(input any) error
 	// Run is the body; nil passes the input on to the writers.
 	Run Func
 	// Writers get the output one after another.

@@ -46,8 +46,9 @@ type node struct {
 	name    string
 	run     pregel.Func
 	opts    NodeOptions
-	handler bool   // is an error handler
-	onError string // the name of its handler
+	handler bool                  // is an error handler
+	onError string                // the name of its handler
+	check   func(input any) error // whether run takes an input; may be nil
 }
 
 type branch struct {

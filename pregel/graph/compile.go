@@ -132,7 +132,7 @@ func (c *compiler) node(n *node) (*pregel.Node, error) {
 		c.deferred[n.name] = true
 	}
 	c.add(branchTo+n.name, trigger)
-	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), Run: n.run,
+	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), CheckInput: n.check, Run: n.run,
 		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: o.Timeout,
 		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
 	if len(pn.Retry) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
 )
 
 // Graph is a typed graph that can run. It does not change, and all its methods are safe for
@@ -275,6 +276,20 @@ func (g *Graph[S]) Fork(ctx context.Context, at pregel.Address, change func(fiel
 // pregel.Graph.Recover.
 func (g *Graph[S]) Recover(ctx context.Context, o pregel.RecoverOptions) (pregel.RecoverReport, error) {
 	return g.g.Recover(ctx, o)
+}
+
+// Preflight says what the graph makes of the threads that other versions of it left; see
+// pregel.Graph.Preflight. It names fields of S.
+func (g *Graph[S]) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*pregel.PreflightReport, error) {
+	r, err := g.g.Preflight(ctx, s, q)
+	for i := range r.Broken {
+		if b := &r.Broken[i]; b.Namespace == "" {
+			if at, ok := g.t.state.byKey[b.Channel]; ok {
+				b.Field = g.t.state.fields[at].name
+			}
+		}
+	}
+	return r, err
 }
 
 // QuestionOf reads the value of a question that waits.

@@ -57,12 +57,19 @@ func (b *StateBuilder[S]) step(f func(b *Builder, t *binding[S])) *StateBuilder[
 
 // Node adds a node.
 func (b *StateBuilder[S]) Node(name string, f NodeFunc[S], opts ...NodeOptions) *StateBuilder[S] {
-	return b.node(name, reflect.TypeFor[S](), f == nil, opts, func(t *binding[S]) pregel.Func { return t.node(name, f) })
+	return b.node(name, reflect.TypeFor[S](), f == nil, opts, func(t *binding[S]) pregel.Func { return t.node(name, f) },
+		func(t *binding[S]) func(any) error {
+			return func(input any) error {
+				_, err := t.read(context.Background(), input)
+				return err
+			}
+		})
 }
 
 // node adds a node whose input has the type takes. body makes its function once the state is bound to
-// channels; isNil says that the caller gave none.
-func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts []NodeOptions, body func(t *binding[S]) pregel.Func) *StateBuilder[S] {
+// channels; isNil says that the caller gave none. check, which may be nil, makes the function that says whether
+// the node takes an input.
+func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts []NodeOptions, body func(t *binding[S]) pregel.Func, check func(t *binding[S]) func(input any) error) *StateBuilder[S] {
 	if lastOf(opts).OnError != nil {
 		return b.failf(name, "NodeOptions.OnError is for the untyped builder; use the method OnError")
 	}
@@ -75,6 +82,9 @@ func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts
 		o := lastOf(opts)
 		o.OnError = t.handler(name, b.handlers[name])
 		u.Node(name, run, o)
+		if n := u.find(name); n != nil && check != nil {
+			n.check = check(t)
+		}
 	})
 }
 
@@ -90,7 +100,7 @@ func (b *StateBuilder[S]) Func(name string, f pregel.Func, opts ...NodeOptions) 
 			}
 			return t.untyped(name, out)
 		}
-	})
+	}, nil)
 }
 
 // Worker adds a node that runs on packets, each with an input of type A instead of the
@@ -120,6 +130,11 @@ func Worker[S, A any](b *StateBuilder[S], name string, f func(ctx context.Contex
 				return nil, err
 			}
 			return t.output(name, u, fields)
+		}
+	}, func(*binding[S]) func(any) error {
+		return func(input any) error {
+			_, err := channel.Convert[A](input)
+			return err
 		}
 	})
 	return Target[A]{name}

@@ -168,8 +168,9 @@ func TestFingerprintCounts(t *testing.T) {
 	}
 }
 
-// Each checkpoint has the version of the graph that stored it, also those of a graph inside, of an update and
-// of a run with Exit. A thread shows that of its newest one, and none if another program stored it.
+// Each checkpoint has the version of the graph that stored it, also those of a graph inside, of an
+// update and of a run with Exit. A thread shows that of its newest one, and none if another program
+// stored it.
 func TestVersionIsStored(t *testing.T) {
 	for _, l := range restarts(t) {
 		t.Run(l.name, func(t *testing.T) {

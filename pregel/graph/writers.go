@@ -22,6 +22,9 @@ func (b *Builder) writer(keys []string) pregel.Writer {
 			return err
 		}
 		for _, p := range pairs {
+			if to, ok := b.aliases[p.Key]; ok && w.Node() == Start { // the input of a run of an older program
+				p.Key = to
+			}
 			if !known[p.Key] {
 				continue // LangGraph drops keys the state does not have
 			}
@@ -41,6 +44,9 @@ func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
 		pairs, err := updates(Start, input, root)
 		known := make(pregel.Pairs, 0, len(pairs))
 		for _, p := range pairs {
+			if to, ok := b.aliases[p.Key]; ok {
+				p.Key = to
+			}
 			if slices.Contains(keys, p.Key) {
 				known = append(known, p)
 			}

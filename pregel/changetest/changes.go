@@ -1,0 +1,327 @@
+package changetest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+)
+
+// program is a changed program. ran counts the functions of the program that began.
+type program struct {
+	preflight func(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*pregel.PreflightReport, error)
+	g         *pregel.Graph
+	ran       *atomic.Int64
+}
+
+// plan says how a changed program differs from the old one, besides its state.
+type plan struct {
+	names  map[string]string // present names of nodes; "-" for one that is gone
+	asks   string            // the node that asks; "" is ask
+	breaks []string          // breakpoints before nodes
+	fields []graph.Field
+	joined []string // what ship waits for; nil: price and ask
+	more   []string // nodes more, each after ship
+	wakes  []string // nodes that slow wakes as well
+	split  bool     // a node record does a part of what ask did
+	body   func(ctx context.Context) error
+	inner  func(ran *atomic.Int64) (*pregel.Graph, error)
+}
+
+func (p *plan) name(node string) string {
+	if to := p.names[node]; to != "" {
+		return to
+	}
+	return node
+}
+
+// newer makes a program with the state S, whose worker takes a P.
+func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
+	return func(s saver.Saver) (*program, error) {
+		ran := new(atomic.Int64)
+		if p.inner == nil {
+			p.inner = innerOf[inside]("check")
+		}
+		inner, err := p.inner(ran)
+		if err != nil {
+			return nil, err
+		}
+		b := graph.For[S](p.fields...)
+		asks := p.name("ask")
+		if p.asks != "" {
+			asks = p.asks
+		}
+		var nodes []string
+		for _, node := range []string{"take", "price", "slow", "ask", "ship", "body", "pack", "inner", "record"} {
+			name := p.name(node)
+			if name == "-" || node == "record" && !p.split {
+				continue
+			}
+			nodes = append(nodes, name)
+			switch node {
+			case "pack":
+				graph.Worker(b, name, func(context.Context, P, *S) (graph.Update, error) { ran.Add(1); return nil, nil })
+			case "inner":
+				b.Subgraph(name, inner)
+			default:
+				b.Node(name, func(ctx context.Context, _ *S) (graph.Update, error) {
+					ran.Add(1)
+					var err error
+					switch {
+					case node == "body" && p.body != nil:
+						err = p.body(ctx)
+					case name == asks || node == "body":
+						_, err = pregel.AskFor[string](ctx, "send it?")
+					}
+					return nil, err
+				})
+			}
+		}
+		has := map[string]bool{}
+		for _, n := range nodes {
+			has[n] = true
+		}
+		b.Edge(graph.Start, p.name("take"))
+		if ask := p.name("ask"); has[ask] {
+			b.Edge(p.name("slow"), ask)
+		}
+		joined := p.joined
+		if joined == nil {
+			for _, n := range []string{p.name("price"), p.name("ask")} {
+				if has[n] {
+					joined = append(joined, n)
+				}
+			}
+		}
+		b.Join(joined, p.name("ship"))
+		for _, n := range p.wakes {
+			b.Join([]string{"slow"}, n)
+		}
+		if p.split {
+			b.Edge(p.name("ask"), "record")
+		}
+		last := p.name("ship")
+		for _, n := range p.more {
+			b.Node(n, func(context.Context, *S) (graph.Update, error) { ran.Add(1); return nil, nil }).Edge(last, n)
+			last = n
+		}
+		g, err := b.Compile(graph.Options{Name: "orders", Saver: s, InterruptBefore: p.breaks})
+		if err != nil {
+			return nil, err
+		}
+		return &program{g.Preflight, g.Untyped(), ran}, nil
+	}
+}
+
+// innerOf makes the graph inside with the state I and the name of its second node.
+func innerOf[I any](second string) func(ran *atomic.Int64) (*pregel.Graph, error) {
+	return func(ran *atomic.Int64) (*pregel.Graph, error) {
+		g, err := graph.For[I]().Node("read", func(context.Context, *I) (graph.Update, error) { ran.Add(1); return nil, nil }).
+			Node(second, func(ctx context.Context, _ *I) (graph.Update, error) {
+				ran.Add(1)
+				_, err := pregel.AskFor[string](ctx, "is it right?")
+				return nil, err
+			}).Sequence(graph.Start, "read", second).Compile(graph.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return g.Untyped(), nil
+	}
+}
+
+// change is one change of the old program.
+type change struct {
+	name string
+	make func(s saver.Saver) (*program, error)
+}
+
+func names(pairs ...string) plan {
+	p := plan{names: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		p.names[pairs[i]] = pairs[i+1]
+	}
+	return p
+}
+
+// Changes of single fields of state.
+type (
+	added struct {
+		Way   string         `json:"way"`
+		To    string         `json:"to"`
+		Count int32          `json:"count"`
+		Lines []string       `json:"lines" state:"append"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+		More  []int          `json:"more" state:"append"`
+	}
+	renamed struct {
+		Way   string         `json:"way"`
+		To    string         `json:"recipient"`
+		Count int32          `json:"count"`
+		Lines []string       `json:"rows" state:"append"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	aliased struct {
+		Way   string         `json:"way"`
+		To    string         `json:"recipient" state:"alias=to"`
+		Count int32          `json:"count"`
+		Lines []string       `json:"rows" state:"append,alias=lines"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	removed struct {
+		Way   string   `json:"way"`
+		Count int32    `json:"count"`
+		Lines []string `json:"lines" state:"append"`
+		Tags  []string `json:"tags"`
+	}
+	wider struct {
+		Way   string           `json:"way"`
+		To    string           `json:"to"`
+		Count int64            `json:"count"`
+		Lines []string         `json:"lines" state:"append"`
+		Tags  []any            `json:"tags"`
+		Box   map[string]any   `json:"box"`
+		Sizes map[string]int64 `json:"sizes" state:"merge"`
+	}
+	narrower struct {
+		Way   string         `json:"way"`
+		To    string         `json:"to"`
+		Count int8           `json:"count"` // what is stored fits
+		Lines []string       `json:"lines" state:"append"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	retyped struct {
+		Way   string         `json:"way"`
+		To    []string       `json:"to"`
+		Count int32          `json:"count"`
+		Lines []string       `json:"lines" state:"append"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	retypedWrite struct {
+		Way   string         `json:"way"`
+		To    string         `json:"to"`
+		Count int32          `json:"count"`
+		Lines []int          `json:"lines" state:"append"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	nested struct {
+		Way   string   `json:"way"`
+		To    string   `json:"to"`
+		Count int32    `json:"count"`
+		Lines []string `json:"lines" state:"append"`
+		Tags  []string `json:"tags"`
+		Box   struct {
+			Weight string `json:"weight"`
+			Label  string `json:"label"`
+		} `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	reduced struct {
+		Way   string         `json:"way"`
+		To    string         `json:"to" state:"add"`
+		Count int32          `json:"count" state:"add"`
+		Lines []string       `json:"lines" state:"append"`
+		Tags  []string       `json:"tags" state:"append"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes" state:"merge"`
+	}
+	unreduced struct {
+		Way   string         `json:"way"`
+		To    string         `json:"to"`
+		Count int32          `json:"count"`
+		Lines []string       `json:"lines"`
+		Tags  []string       `json:"tags"`
+		Box   box            `json:"box"`
+		Sizes map[string]int `json:"sizes"`
+	}
+)
+
+type (
+	parcelMore struct {
+		SKU   string `json:"sku"`
+		N     int64  `json:"n"`
+		Heavy bool   `json:"heavy"`
+	}
+	parcelOther struct {
+		SKU int `json:"sku"`
+		N   int `json:"n"`
+	}
+	insideOther struct {
+		To    string `json:"to"`
+		Count int32  `json:"count"`
+		Text  []int  `json:"text"`
+	}
+)
+
+func charges[I any](name string, input I) func(ctx context.Context) error {
+	task := pregel.NewTask(name, func(context.Context, I) (string, error) { return "", nil })
+	return func(ctx context.Context) error {
+		if _, err := task.Call(ctx, input); err != nil {
+			return err
+		}
+		_, err := pregel.AskFor[string](ctx, "now?")
+		return err
+	}
+}
+
+func deltas() graph.Field {
+	return graph.Key("lines", channel.Delta(10, func(v []string, ws [][]string) ([]string, error) {
+		for _, w := range ws {
+			v = append(v, w...)
+		}
+		return v, nil
+	}))
+}
+
+// changes are those of the guide, docs/guide/changes.md, and their like.
+var changes = []change{
+	{"nothing", newer[state, parcel](plan{body: charges("charge", int32(3))})},
+	{"add a field", newer[added, parcel](plan{})},
+	{"rename fields", newer[renamed, parcel](plan{})},
+	{"rename fields, with aliases", newer[aliased, parcel](plan{})},
+	{"remove fields", newer[removed, parcel](plan{})},
+	{"wider types", newer[wider, parcel](plan{})},
+	{"a narrower type that fits", newer[narrower, parcel](plan{})},
+	{"another type", newer[retyped, parcel](plan{})},
+	{"another type of what is appended", newer[retypedWrite, parcel](plan{})},
+	{"another type in a struct", newer[nested, parcel](plan{})},
+	{"reducers", newer[reduced, parcel](plan{})},
+	{"no reducers", newer[unreduced, parcel](plan{})},
+	{"a list becomes a delta channel", newer[unreduced, parcel](plan{fields: []graph.Field{deltas()}})},
+	{"add a node", newer[state, parcel](plan{more: []string{"thank"}})},
+	{"rename the node that asks", newer[state, parcel](names("ask", "approve"))},
+	{"rename a node", newer[state, parcel](names("price", "value"))},
+	{"rename the first node", newer[state, parcel](names("take", "accept"))},
+	{"rename the worker", newer[state, parcel](names("pack", "wrap"))},
+	{"remove a node", newer[state, parcel](names("price", "-"))},
+	{"remove the worker", newer[state, parcel](names("pack", "-"))},
+	{"remove the graph inside", newer[state, parcel](names("inner", "-"))},
+	{"split a node", newer[state, parcel](plan{split: true})},
+	{"one more for a join", newer[state, parcel](plan{joined: []string{"price", "ask", "slow"}})},
+	{"no join", newer[state, parcel](plan{joined: []string{"ask"}})},
+	{"one more way to a node", newer[state, parcel](plan{wakes: []string{"ask", "body"}})},
+	{"the question in another node", newer[state, parcel](plan{asks: "ship"})},
+	{"a breakpoint in place of a question", newer[state, parcel](plan{asks: "nobody", breaks: []string{"ask"}})},
+	{"a breakpoint more", newer[state, parcel](plan{breaks: []string{"price", "pack", "inner"}})},
+	{"an argument more", newer[state, parcelMore](plan{})},
+	{"another argument", newer[state, parcelOther](plan{})},
+	{"another input of a call", newer[state, parcel](plan{body: charges("charge", "three")})},
+	{"another call", newer[state, parcel](plan{body: charges("pay", int32(3))})},
+	{"no call", newer[state, parcel](plan{})},
+	{"another type inside", newer[state, parcel](plan{inner: innerOf[insideOther]("check")})},
+	{"rename a node inside", newer[state, parcel](plan{inner: innerOf[inside]("approve")})},
+}

@@ -1,0 +1,198 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+type letterOne struct {
+	To   string   `json:"to"`
+	Text []string `json:"text" state:"append"`
+	Size int      `json:"size"`
+}
+
+type letterTwo struct {
+	Recipient string   `json:"recipient" state:"alias=to"`
+	Text      []string `json:"text" state:"append"`
+	Size      string   `json:"size"`
+}
+
+// letters leaves n threads that wait, of which every third has a size, and one that is done.
+func letters(t *testing.T, s saver.Saver, n int) {
+	t.Helper()
+	g, err := graph.For[letterOne]().Node("size", func(_ context.Context, l *letterOne) (graph.Update, error) {
+		if strings.HasSuffix(l.To, "3") {
+			return graph.Write(&l.Size, 7), nil
+		}
+		return nil, nil
+	}).Node("approve", func(ctx context.Context, l *letterOne) (graph.Update, error) {
+		if l.To == "nobody" {
+			return nil, nil
+		}
+		_, err := pregel.AskFor[string](ctx, "write to "+l.To+"?")
+		return nil, err
+	}).Sequence(graph.Start, "size", "approve").Compile(graph.Options{Name: "letters", Version: "1", Saver: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := g.Run(t.Context(), pregel.Thread(fmt.Sprintf("letter-%03d", i)), letterOne{To: fmt.Sprint("to ", i%3+1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Run(t.Context(), pregel.Thread("a done one"), letterOne{To: "nobody"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lettersTwo(t testing.TB, name string, s saver.Saver) *graph.Graph[letterTwo] {
+	t.Helper()
+	g, err := graph.For[letterTwo]().Node("size", quiet[letterTwo]).Node("approve", asks[letterTwo]).Sequence(graph.Start, "size", "approve").
+		Compile(graph.Options{Name: name, Version: "2", Saver: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// withoutNotes refuses to list threads with their notes, which is a read for each.
+type withoutNotes struct {
+	saver.Saver
+	t *testing.T
+}
+
+func (s withoutNotes) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	if !q.WithoutNotes {
+		s.t.Error("threads are listed with their notes")
+	}
+	return s.Saver.Threads(ctx, q)
+}
+
+// A preflight reads the head of each thread once and nothing else, and says what it found as text, as
+// JSON and as an exit code.
+func TestPreflightReport(t *testing.T) {
+	kept := inMemory()
+	letters(t, kept, 12)
+	var gets, others atomic.Int64
+	s := saver.Intercept(withoutNotes{kept, t}, func(ctx context.Context, c saver.Call, do func(context.Context) error) error {
+		switch c.Method {
+		case "GetTuple":
+			gets.Add(1)
+		case "Threads":
+		default:
+			others.Add(1)
+		}
+		return do(ctx)
+	})
+	g := lettersTwo(t, "letters", nil)
+	r, err := g.Preflight(t.Context(), s, saver.ThreadQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gets.Load() != 12 || others.Load() != 0 {
+		t.Errorf("%d reads of heads for 12 threads, and %d other calls", gets.Load(), others.Load())
+	}
+	if r.ExitCode() != 1 || r.Threads != 12 || r.Done != 1 || r.Versions["1"] != 12 || len(r.Broken) != 4 || r.Adapted["alias to → recipient"] != 8 {
+		t.Errorf("%+v", r)
+	}
+	const want = `letters, version 2: 12 threads
+        8  go on through alias to → recipient
+        4  break
+decode, channel "size", field "Size": 4
+    thread "letter-002" (waiting, version 1): thread "letter-002", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
+    thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
+    thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
+    and 1 more
+not judged: the bodies of nodes that 8 of these threads go on in
+`
+	text := r.String()
+	for _, b := range r.Broken {
+		text = strings.ReplaceAll(text, b.CheckpointID, "ID")
+		if state := (*pregel.StoredTypeError)(nil); !errors.As(b.Err, &state) || state.ThreadID != b.ThreadID {
+			t.Errorf("%+v", b)
+		}
+	}
+	if text != want {
+		t.Errorf("it says\n%s\nwant\n%s", text, want)
+	}
+	data, err := json.Marshal(r)
+	var back struct {
+		Threads int `json:"threads"`
+		Broken  []struct{ Thread, Stage, Channel, Field, Version, Reason string }
+	}
+	if err != nil || json.Unmarshal(data, &back) != nil || back.Threads != 12 || len(back.Broken) != 4 || back.Broken[0].Thread != "letter-002" || back.Broken[0].Stage != "decode" ||
+		back.Broken[0].Field != "Size" || back.Broken[0].Version != "1" || !strings.Contains(back.Broken[0].Reason, "does not fit string") {
+		t.Errorf("%s, %v", data, err)
+	}
+
+	r, err = g.Preflight(t.Context(), s, saver.ThreadQuery{Prefix: "letter-001"})
+	if err != nil || r.ExitCode() != 0 || r.Threads != 1 || len(r.Broken) != 0 {
+		t.Errorf("one thread: %+v, %v", r, err)
+	}
+	for name, others := range map[string]int{"another": 12, "": 0} {
+		r, err = lettersTwo(t, name, nil).Preflight(t.Context(), s, saver.ThreadQuery{})
+		if err != nil || r.OtherGraph != others || r.Threads != 12-others {
+			t.Errorf("as graph %q: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// What the saver cannot do is an error, and a thread that cannot be read breaks alone.
+func TestPreflightErrors(t *testing.T) {
+	kept := inMemory()
+	letters(t, kept, 3)
+	g := lettersTwo(t, "letters", nil)
+	if _, err := g.Preflight(t.Context(), nil, saver.ThreadQuery{}); !errors.Is(err, pregel.ErrNoSaver) {
+		t.Error(err)
+	}
+	if _, err := g.Preflight(t.Context(), kept, saver.ThreadQuery{Limit: -1}); !errors.Is(err, saver.ErrInvalid) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Preflight(ctx, kept, saver.ThreadQuery{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	lost := errors.New("the database is away")
+	for _, fault := range []error{lost, fmt.Errorf("a page: %w", saver.ErrCorrupt)} {
+		s := saver.Intercept(kept, func(ctx context.Context, c saver.Call, do func(context.Context) error) error {
+			if c.Method == "GetTuple" && c.Config.ThreadID == "letter-001" {
+				return fault
+			}
+			return do(ctx)
+		})
+		r, err := g.Preflight(t.Context(), s, saver.ThreadQuery{})
+		switch {
+		case fault == lost: //nolint:errorlint // the test's own
+			if !errors.Is(err, lost) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		case err != nil || r.Threads != 3 || len(r.Broken) != 2 || r.Broken[0].Stage != pregel.StageLoad || r.Broken[0].ThreadID != "letter-001":
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	strict, err := graph.For[letterOne]().Node("approve", asks[letterOne]).Edge(graph.Start, "approve").
+		OnUnknown(func(context.Context, pregel.Address, []string) error { panic("it cannot be") }).Compile(graph.Options{Name: "letters"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := memory.New(memory.Options{})
+	if _, err := lettersTwo(t, "letters", two).Run(t.Context(), pregel.Thread("t"), letterTwo{Recipient: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := strict.Preflight(t.Context(), two, saver.ThreadQuery{})
+	if p := (*pregel.PanicError)(nil); err != nil || len(r.Broken) != 1 || !errors.As(r.Broken[0].Err, &p) {
+		t.Errorf("a panic: %+v, %v", r, err)
+	}
+}
