@@ -18,6 +18,9 @@ type Options struct {
 	// Version names the version of the graph, which each checkpoint that it stores has. "" is a
 	// fingerprint; see Graph.Version.
 	Version string
+	// Migrations bring threads of older versions to this one, by the version that is stored with their
+	// checkpoints. They form chains that end at Version.
+	Migrations []Migration
 
 	Saver         saver.Saver
 	Checkpointing Checkpointing
@@ -123,25 +126,26 @@ type Edge struct {
 // Graph is a graph that can run. It does not change after New, and all its methods are safe
 // for concurrent use.
 type Graph struct {
-	spec      Spec
-	opts      Options
-	env       Environment
-	hooks     *runHooks
-	nodes     map[string]*Node
-	plans     map[string]*nodePlan
-	order     []string // nodes in the order of their declaration
-	specs     channelSet
-	triggers  map[string][]string // channel to nodes, in node order
-	deltas    []string            // names of delta channels
-	folds     []string            // names of reducing channels
-	untracked bool
-	items     atomicStore // opts.Store, if Options.AtomicStore
-	version   string
-	name      string // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
-	attempts  attempts
-	input     Keys
-	output    Keys
-	stream    Keys
+	spec       Spec
+	opts       Options
+	env        Environment
+	hooks      *runHooks
+	nodes      map[string]*Node
+	plans      map[string]*nodePlan
+	order      []string // nodes in the order of their declaration
+	specs      channelSet
+	triggers   map[string][]string // channel to nodes, in node order
+	deltas     []string            // names of delta channels
+	folds      []string            // names of reducing channels
+	untracked  bool
+	items      atomicStore // opts.Store, if Options.AtomicStore
+	version    string
+	migrations map[string]*Migration // by From
+	name       string                // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
+	attempts   attempts
+	input      Keys
+	output     Keys
+	stream     Keys
 }
 
 // Saver is the saver that the graph was made with; nil if it stores nothing.
@@ -189,7 +193,7 @@ func New(spec Spec, opts Options) (*Graph, error) {
 	if err := (&saver.Note{Version: g.version}).Validate(); err != nil {
 		return nil, &GraphError{Reason: fmt.Sprintf("Options.Version: %v", err)}
 	}
-	return g, nil
+	return g, g.addMigrations()
 }
 
 func (g *Graph) addChannels() error {

@@ -145,7 +145,18 @@ func (j *judge) steps(ctx context.Context) error {
 
 // load loads the checkpoint, and notes what was renamed and what is not known.
 func (j *judge) load(ctx context.Context) (threadState, error) {
-	t, err := j.g.load(ctx, j.s, j.saved)
+	if err := j.g.migrate(&j.saved.Checkpoint); err != nil {
+		return threadState{}, breaks(StageMigrate, "", "", err)
+	}
+	now, _, through, err := j.g.migrated(j.s, j.saved)
+	if err != nil {
+		return threadState{}, breaks(StageMigrate, "", "", err)
+	}
+	for _, how := range through {
+		j.v.adapted[how] = true
+	}
+	j.saved = now
+	t, err := j.g.load(ctx, j.s, now)
 	var restore *channel.RestoreError
 	var persist *PersistError
 	switch {

@@ -25,6 +25,8 @@ type threadState struct {
 	// renamed are the channels that the checkpoint has under a former name. Under the new
 	// one they are not stored yet.
 	renamed map[string]string
+	// migrated are the channels that migrations have changed, and that are not stored like that.
+	migrated []string
 }
 
 // storedVersions are the versions of the channels whose values are stored under the names
@@ -32,6 +34,9 @@ type threadState struct {
 func (t *threadState) storedVersions() map[string]saver.Version {
 	out := maps.Clone(t.cp.versions)
 	for name := range t.renamed {
+		delete(out, name)
+	}
+	for _, name := range t.migrated {
 		delete(out, name)
 	}
 	return out
@@ -48,8 +53,15 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if err := g.migrate(&saved.Checkpoint); err != nil {
 		return t, err
 	}
+	var changed []string
+	if saved, changed, _, err = g.migrated(s, saved); err != nil {
+		return t, err
+	}
 	cp, renamed := g.withNewNames(saved.Checkpoint)
 	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
+	for _, name := range changed {
+		t.migrated = append(t.migrated, g.newName(name))
+	}
 	if t.pending, err = g.loadPending(saved.PendingWrites); err != nil {
 		return t, err
 	}
@@ -79,9 +91,7 @@ func (g *Graph) checkStored(ctx context.Context, saved *saver.Tuple) error {
 func unknownKeys(g *Graph, saved *saver.Tuple) map[string]bool {
 	unknown := map[string]bool{}
 	see := func(name string) {
-		name = g.newName(name)
-		ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, "join:") || strings.HasPrefix(name, "start:")
-		if !ours && !answer.IsControl(name) && !g.specs.has(name) {
+		if name = g.newName(name); isStateKey(name) && !g.specs.has(name) {
 			unknown[name] = true
 		}
 	}
@@ -95,6 +105,12 @@ func unknownKeys(g *Graph, saved *saver.Tuple) map[string]bool {
 		see(w.Channel)
 	}
 	return unknown
+}
+
+// isStateKey reports whether a channel is one of a state, and none of the engine's own.
+func isStateKey(name string) bool {
+	ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, "join:") || strings.HasPrefix(name, "start:")
+	return !ours && !answer.IsControl(name)
 }
 
 // stepOf is the step that metadata names.

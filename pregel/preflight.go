@@ -93,7 +93,7 @@ type PreflightReport struct {
 	Graph   string `json:"graph,omitempty"`
 	Version string `json:"version"`
 	// Threads is how many threads were judged. Unchanged of them go on as they are. Of those that go on in
-	// another way, Adapted counts through what ("alias to → recipient"), and Ignored the stored keys that
+	// another way, Adapted counts through what ("alias to → recipient", "migration 1 → 2"), and Ignored the stored keys that
 	// the graph does not know and drops. A thread may be in several counts.
 	Threads   int            `json:"threads"`
 	Unchanged int            `json:"unchanged"`
@@ -118,10 +118,11 @@ type Stage string
 
 // The stages, in the order in which a run comes to them.
 const (
-	StageLoad   Stage = "load"   // it cannot be read, or is refused
-	StageDecode Stage = "decode" // its state does not fit the types of the graph
-	StagePlan   Stage = "plan"   // its next tasks cannot be made
-	StagePlace  Stage = "place"  // a pending write, or a question that waits, has no place any more
+	StageLoad    Stage = "load"    // it cannot be read, or is refused
+	StageMigrate Stage = "migrate" // a migration fails
+	StageDecode  Stage = "decode"  // its state does not fit the types of the graph
+	StagePlan    Stage = "plan"    // its next tasks cannot be made
+	StagePlace   Stage = "place"   // a pending write, or a question that waits, has no place any more
 )
 
 // BrokenThread is a thread that does not go on.

@@ -240,8 +240,8 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 			snap.Next = append(snap.Next, x.name)
 		}
 	}
-	if t.noted != nil {
-		snap.Version = t.noted.Version
+	if saved.Note != nil {
+		snap.Version = saved.Note.Version
 	}
 	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {

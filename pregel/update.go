@@ -469,7 +469,7 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 		return Address{}, err
 	}
 	own := cp.clone()
-	if len(u.renamed) > 0 { // a copy shares the values of the original, and so has its names
+	if len(u.renamed)+len(u.migrated) > 0 { // a copy shares the values of the original, and so has its names
 		own.versions, own.seen = u.saved.Checkpoint.Versions, u.saved.Checkpoint.Seen
 	}
 	stored := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen}
@@ -482,7 +482,11 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 	if u.saved.Parent != nil {
 		at.CheckpointID = u.saved.Parent.CheckpointID
 	}
-	out, err := u.putCopy(ctx, at, stored, md, u.note(cp, stepOf(u.md)+1))
+	note := u.note(cp, stepOf(u.md)+1)
+	if note.Version = ""; u.saved.Note != nil { // and its version
+		note.Version = u.saved.Note.Version
+	}
+	out, err := u.putCopy(ctx, at, stored, md, note)
 	made, err := u.answer(out, err)
 	if err != nil || len(further) == 0 {
 		return made, err

@@ -27,8 +27,11 @@ type plan struct {
 	more   []string // nodes more, each after ship
 	wakes  []string // nodes that slow wakes as well
 	split  bool     // a node record does a part of what ask did
-	body   func(ctx context.Context) error
-	inner  func(ran *atomic.Int64) (*pregel.Graph, error)
+	// version and migrations of the graph. Without them another program reads what this one has stored.
+	version    string
+	migrations []pregel.Migration
+	body       func(ctx context.Context) error
+	inner      func(ran *atomic.Int64) (*pregel.Graph, error)
 }
 
 func (p *plan) name(node string) string {
@@ -108,7 +111,7 @@ func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
 			b.Node(n, func(context.Context, *S) (graph.Update, error) { ran.Add(1); return nil, nil }).Edge(last, n)
 			last = n
 		}
-		g, err := b.Compile(graph.Options{Name: "orders", Saver: s, InterruptBefore: p.breaks})
+		g, err := b.Compile(graph.Options{Name: "orders", Saver: s, InterruptBefore: p.breaks, Version: p.version, Migrations: p.migrations})
 		if err != nil {
 			return nil, err
 		}
@@ -136,6 +139,37 @@ func innerOf[I any](second string) func(ran *atomic.Int64) (*pregel.Graph, error
 type change struct {
 	name string
 	make func(s saver.Saver) (*program, error)
+	// without is the program without its migrations; nil if it has none.
+	without func(s saver.Saver) (*program, error)
+}
+
+// migrating is a change to the state S with a migration, and the worker's argument P.
+func migrating[S, P any](name string, m pregel.Migration) change {
+	m.From, m.To, m.Name = "old", "new", name
+	return change{name, newer[S, P](plan{version: "new", migrations: []pregel.Migration{m}}), newer[S, P](plan{version: "new"})}
+}
+
+// inLists makes a list of a text.
+func inLists(values map[string]any) error {
+	if to, ok := values["to"].(string); ok {
+		values["to"] = []string{to}
+	}
+	return nil
+}
+
+// numbered makes the lines numbers, also those that a task has written.
+func numbered(values map[string]any) error {
+	if lines, ok := values["lines"].([]any); ok {
+		values["lines"] = make([]int, len(lines))
+	}
+	return nil
+}
+
+func numberedWrite(key string, value any) (string, any, error) {
+	if lines, ok := value.([]any); ok && key == "lines" {
+		return key, make([]int, len(lines)), nil
+	}
+	return key, value, nil
 }
 
 func names(pairs ...string) plan {
@@ -289,39 +323,44 @@ func deltas() graph.Field {
 
 // changes are those of the guide, docs/guide/changes.md, and their like.
 var changes = []change{
-	{"nothing", newer[state, parcel](plan{body: charges("charge", int32(3))})},
-	{"add a field", newer[added, parcel](plan{})},
-	{"rename fields", newer[renamed, parcel](plan{})},
-	{"rename fields, with aliases", newer[aliased, parcel](plan{})},
-	{"remove fields", newer[removed, parcel](plan{})},
-	{"wider types", newer[wider, parcel](plan{})},
-	{"a narrower type that fits", newer[narrower, parcel](plan{})},
-	{"another type", newer[retyped, parcel](plan{})},
-	{"another type of what is appended", newer[retypedWrite, parcel](plan{})},
-	{"another type in a struct", newer[nested, parcel](plan{})},
-	{"reducers", newer[reduced, parcel](plan{})},
-	{"no reducers", newer[unreduced, parcel](plan{})},
-	{"a list becomes a delta channel", newer[unreduced, parcel](plan{fields: []graph.Field{deltas()}})},
-	{"add a node", newer[state, parcel](plan{more: []string{"thank"}})},
-	{"rename the node that asks", newer[state, parcel](names("ask", "approve"))},
-	{"rename a node", newer[state, parcel](names("price", "value"))},
-	{"rename the first node", newer[state, parcel](names("take", "accept"))},
-	{"rename the worker", newer[state, parcel](names("pack", "wrap"))},
-	{"remove a node", newer[state, parcel](names("price", "-"))},
-	{"remove the worker", newer[state, parcel](names("pack", "-"))},
-	{"remove the graph inside", newer[state, parcel](names("inner", "-"))},
-	{"split a node", newer[state, parcel](plan{split: true})},
-	{"one more for a join", newer[state, parcel](plan{joined: []string{"price", "ask", "slow"}})},
-	{"no join", newer[state, parcel](plan{joined: []string{"ask"}})},
-	{"one more way to a node", newer[state, parcel](plan{wakes: []string{"ask", "body"}})},
-	{"the question in another node", newer[state, parcel](plan{asks: "ship"})},
-	{"a breakpoint in place of a question", newer[state, parcel](plan{asks: "nobody", breaks: []string{"ask"}})},
-	{"a breakpoint more", newer[state, parcel](plan{breaks: []string{"price", "pack", "inner"}})},
-	{"an argument more", newer[state, parcelMore](plan{})},
-	{"another argument", newer[state, parcelOther](plan{})},
-	{"another input of a call", newer[state, parcel](plan{body: charges("charge", "three")})},
-	{"another call", newer[state, parcel](plan{body: charges("pay", int32(3))})},
-	{"no call", newer[state, parcel](plan{})},
-	{"another type inside", newer[state, parcel](plan{inner: innerOf[insideOther]("check")})},
-	{"rename a node inside", newer[state, parcel](plan{inner: innerOf[inside]("approve")})},
+	{"nothing", newer[state, parcel](plan{body: charges("charge", int32(3))}), nil},
+	{"add a field", newer[added, parcel](plan{}), nil},
+	{"rename fields", newer[renamed, parcel](plan{}), nil},
+	{"rename fields, with aliases", newer[aliased, parcel](plan{}), nil},
+	{"remove fields", newer[removed, parcel](plan{}), nil},
+	{"wider types", newer[wider, parcel](plan{}), nil},
+	{"a narrower type that fits", newer[narrower, parcel](plan{}), nil},
+	{"another type", newer[retyped, parcel](plan{}), nil},
+	{"another type of what is appended", newer[retypedWrite, parcel](plan{}), nil},
+	{"another type in a struct", newer[nested, parcel](plan{}), nil},
+	{"reducers", newer[reduced, parcel](plan{}), nil},
+	{"no reducers", newer[unreduced, parcel](plan{}), nil},
+	{"a list becomes a delta channel", newer[unreduced, parcel](plan{fields: []graph.Field{deltas()}}), nil},
+	{"add a node", newer[state, parcel](plan{more: []string{"thank"}}), nil},
+	{"rename the node that asks", newer[state, parcel](names("ask", "approve")), nil},
+	{"rename a node", newer[state, parcel](names("price", "value")), nil},
+	{"rename the first node", newer[state, parcel](names("take", "accept")), nil},
+	{"rename the worker", newer[state, parcel](names("pack", "wrap")), nil},
+	{"remove a node", newer[state, parcel](names("price", "-")), nil},
+	{"remove the worker", newer[state, parcel](names("pack", "-")), nil},
+	{"remove the graph inside", newer[state, parcel](names("inner", "-")), nil},
+	{"split a node", newer[state, parcel](plan{split: true}), nil},
+	{"one more for a join", newer[state, parcel](plan{joined: []string{"price", "ask", "slow"}}), nil},
+	{"no join", newer[state, parcel](plan{joined: []string{"ask"}}), nil},
+	{"one more way to a node", newer[state, parcel](plan{wakes: []string{"ask", "body"}}), nil},
+	{"the question in another node", newer[state, parcel](plan{asks: "ship"}), nil},
+	{"a breakpoint in place of a question", newer[state, parcel](plan{asks: "nobody", breaks: []string{"ask"}}), nil},
+	{"a breakpoint more", newer[state, parcel](plan{breaks: []string{"price", "pack", "inner"}}), nil},
+	{"an argument more", newer[state, parcelMore](plan{}), nil},
+	{"another argument", newer[state, parcelOther](plan{}), nil},
+	{"another input of a call", newer[state, parcel](plan{body: charges("charge", "three")}), nil},
+	{"another call", newer[state, parcel](plan{body: charges("pay", int32(3))}), nil},
+	{"no call", newer[state, parcel](plan{}), nil},
+	{"another type inside", newer[state, parcel](plan{inner: innerOf[insideOther]("check")}), nil},
+	migrating[retyped, parcel]("another type, with a migration", pregel.Migration{Values: inLists}),
+	migrating[retypedWrite, parcel]("another type of what is appended, with a migration", pregel.Migration{Values: numbered, Write: numberedWrite}),
+	migrating[state, parcelOther]("another argument, with a migration", pregel.Migration{Packet: func(_ string, arg any) (any, error) {
+		return parcelOther{SKU: 7}, nil
+	}}),
+	{"rename a node inside", newer[state, parcel](plan{inner: innerOf[inside]("approve")}), nil},
 }

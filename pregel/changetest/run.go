@@ -47,7 +47,10 @@ func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, updat
 			t.Errorf("%s: threads that are done: %+v, %v", c.name, done, err)
 		}
 		r.Broken = append(r.Broken, done.Broken...)
-		resumeAll(t, c.name, p, prefix, r)
+		went := resumeAll(t, c.name, p, prefix, r)
+		if c.without != nil {
+			readsAll(t, c, open(t), prefix, went)
+		}
 	}
 	got := told.String()
 	if update {
@@ -112,7 +115,7 @@ func heads(t *testing.T, s saver.Saver, prefix string) map[string]string {
 // resumeAll resumes each thread. One that passed must not fail before a function of the program has run;
 // one that breaks must not run any, unless what it has to say is that work would be lost: a node is
 // passed over in a thread without a note, a join is forgotten, or a write.
-func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel.PreflightReport) {
+func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel.PreflightReport) (went []string) {
 	t.Helper()
 	broken := map[string]pregel.BrokenThread{}
 	for _, b := range r.Broken {
@@ -131,12 +134,42 @@ func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel
 		p.ran.Store(0)
 		_, err := p.g.Invoke(t.Context(), at, input)
 		b, breaks := broken[at.ThreadID]
+		if !breaks && err == nil && l.way != "none" {
+			went = append(went, l.id)
+		}
 		switch ran := p.ran.Load(); {
 		case !breaks && err != nil && ran == 0:
 			t.Errorf("%s: thread %s passed, and fails before a node runs: %v", change, l.id, err)
 		case breaks && err == nil && !l.unnoted && b.Stage != pregel.StagePlace && b.Channel == "":
 			t.Errorf("%s: thread %s breaks (%v), and goes on", change, l.id, b.Err)
 		}
+	}
+	return went
+}
+
+// readsAll lets another process, whose program has no migrations, read the threads that went on and were stored.
+func readsAll(t *testing.T, c change, s saver.Saver, prefix string, went []string) {
+	t.Helper()
+	p, err := c.without(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, id := range went {
+		tup, err := s.GetTuple(t.Context(), saver.Config{ThreadID: prefix + id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tup.Note.Version != "new" {
+			continue // it asked again, so no checkpoint was stored
+		}
+		read++
+		if _, err := p.g.GetState(t.Context(), pregel.Thread(prefix+id)); err != nil {
+			t.Errorf("%s: thread %s cannot be read without migrations: %v", c.name, id, err)
+		}
+	}
+	if read < 5 {
+		t.Errorf("%s: only %d threads were read", c.name, read)
 	}
 }
 
