@@ -20,8 +20,9 @@ func mailTool[In any](name string) tool.Tool {
 	return must(tool.New(name, "", object, func(_ context.Context, _ In) (string, error) { return "sent", nil }))
 }
 
-// A call that waits for approval while the agent is deployed anew: arguments that do not fit the tool any more, or a tool
-// that is gone, are told to the model, as those of a model that calls wrongly are. Another model goes on.
+// A call that waits for approval while the agent is deployed anew: arguments that do not fit the tool
+// any more, or a tool that is gone, are told to the model, as those of a model that calls wrongly are.
+// Another model goes on.
 func TestChangedAgent(t *testing.T) {
 	type was struct{ To string }
 	type more struct{ To, Subject string }

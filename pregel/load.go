@@ -36,8 +36,8 @@ func (t *threadState) storedVersions() map[string]saver.Version {
 	for name := range t.renamed {
 		delete(out, name)
 	}
-	for _, name := range t.migrated {
-		delete(out, name)
+	for _, changed := range t.migrated {
+		delete(out, changed)
 	}
 	return out
 }

@@ -31,11 +31,12 @@ type Migration struct {
 	// Write changes a value that a task which ended has written to a key, and that the state does not
 	// have yet: plain data. It returns the key and the value now. Nil changes none.
 	Write func(key string, value any) (newKey string, newValue any, err error)
-	// Packet changes the argument with which a packet was sent to a node, by the name that the node has now: plain data.
-	// Nil changes none.
+	// Packet changes the argument with which a packet was sent to a node, by the name that the node has
+	// now: plain data. Nil changes none.
 	Packet func(node string, arg any) (any, error)
-	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of such a
-	// node, a question or what it wrote, is refused with ErrUnknownNode: the task is another one now.
+	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task
+	// of such a node, a question or what it wrote, is refused with ErrUnknownNode: the task is another one
+	// now.
 	Nodes map[string]string
 }
 
@@ -309,8 +310,8 @@ func (st *migrating) drop(name string) {
 	cp.Updated = slices.DeleteFunc(cp.Updated, func(u string) bool { return u == name })
 }
 
-// renameNode renames a node where it is to run next. If something of a task of the node is stored, it keeps its name in
-// the note: the thread is refused.
+// renameNode renames a node where it is to run next. If something of a task of the node is stored, it
+// keeps its name in the note: the thread is refused.
 func (st *migrating) renameNode(from, to string) {
 	cp := &st.tuple.Checkpoint
 	if seen, ok := cp.Seen[from]; ok {

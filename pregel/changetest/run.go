@@ -147,7 +147,8 @@ func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel
 	return went
 }
 
-// readsAll lets another process, whose program has no migrations, read the threads that went on and were stored.
+// readsAll lets another process, whose program has no migrations, read the threads that went on and
+// were stored.
 func readsAll(t *testing.T, c change, s saver.Saver, prefix string, went []string) {
 	t.Helper()
 	p, err := c.without(s)

@@ -91,8 +91,9 @@ func bills1(t *testing.T, s saver.Saver, name string) {
 	}
 }
 
-// A thread of the first version goes on with the third, through both migrations; what they changed is stored with the next
-// checkpoint, not in place, so going back to an older one works. The preflight says so first.
+// A thread of the first version goes on with the third, through both migrations; what they changed is
+// stored with the next checkpoint, not in place, so going back to an older one works. The preflight
+// says so first.
 func TestMigrations(t *testing.T) {
 	for _, l := range restarts(t) {
 		t.Run(l.name, func(t *testing.T) {
@@ -217,8 +218,8 @@ func TestMigrationsAreStored(t *testing.T) {
 	}
 }
 
-// A migration that fails, panics, or returns what cannot be stored leaves the thread as it was, and the error names thread,
-// versions and function.
+// A migration that fails, panics, or returns what cannot be stored leaves the thread as it was, and
+// the error names thread, versions and function.
 func TestMigrationsThatFail(t *testing.T) {
 	bad := map[string]pregel.Migration{
 		"fails":        graph.Migrate("1", "2", toBill2), // there is no last name
@@ -228,7 +229,9 @@ func TestMigrationsThatFail(t *testing.T) {
 		"a write":      {From: "1", To: "2", Name: "w", Write: func(string, any) (string, any, error) { return "", nil, strconv.ErrRange }},
 		"old type": graph.Migrate("1", "2", func(struct {
 			Cents []bool `json:"cents"`
-		}) (bill2, error) { return bill2{}, nil }),
+		}) (bill2, error) {
+			return bill2{}, nil
+		}),
 		"no state": graph.Migrate("1", "2", func(int) (bill2, error) { return bill2{}, nil }),
 	}
 	for name, m := range bad {
@@ -295,7 +298,8 @@ type parts struct {
 	Done []string `json:"done" state:"append"`
 }
 
-// Packets get other arguments, and a node another name, if nothing of its tasks is stored; else the thread is refused.
+// Packets get other arguments, and a node another name, if nothing of its tasks is stored; else the
+// thread is refused.
 func TestMigrationsOfNodes(t *testing.T) {
 	for _, stops := range []string{"before", "asked"} {
 		t.Run(stops, func(t *testing.T) {
