@@ -40,7 +40,8 @@ type Migration struct {
 	Nodes map[string]string
 }
 
-func (m *Migration) String() string { return fmt.Sprintf("migration %s → %s", m.From, m.To) }
+// label names a migration in a PreflightReport.
+func (m *Migration) label() string { return fmt.Sprintf("migration %s → %s", m.From, m.To) }
 
 // MigrationError: a Migration of a thread failed, panicked, or returned what cannot be stored. Nothing
 // was run or stored.
@@ -106,7 +107,7 @@ func (g *Graph) migrated(s saver.Saver, saved *saver.Tuple) (now *saver.Tuple, c
 			at := saved.Config
 			return nil, nil, nil, &MigrationError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, From: m.From, To: m.To, Name: m.Name, Err: err}
 		}
-		through = append(through, m.String())
+		through = append(through, m.label())
 	}
 	st.note(g)
 	return &st.tuple, slices.Sorted(maps.Keys(st.changed)), through, nil
@@ -114,7 +115,6 @@ func (g *Graph) migrated(s saver.Saver, saved *saver.Tuple) (now *saver.Tuple, c
 
 // migrating is a checkpoint that is being migrated: a copy.
 type migrating struct {
-	s       saver.Saver
 	codec   serde.Serializer
 	tuple   saver.Tuple
 	changed map[string]bool
@@ -122,7 +122,7 @@ type migrating struct {
 }
 
 func beginMigration(s saver.Saver, saved *saver.Tuple) (*migrating, error) {
-	st := &migrating{s: s, codec: s.Serializer(), tuple: *saved, changed: map[string]bool{}}
+	st := &migrating{codec: s.Serializer(), tuple: *saved, changed: map[string]bool{}}
 	cp := &st.tuple.Checkpoint
 	cp.Values, cp.Versions, cp.Updated = maps.Clone(cp.Values), maps.Clone(cp.Versions), slices.Clone(cp.Updated)
 	seen := make(map[string]map[string]saver.Version, len(cp.Seen))
