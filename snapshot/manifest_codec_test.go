@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,6 +69,30 @@ func TestStateCodecRoundTrip(t *testing.T) {
 		// Empty and nil slices are one thing.
 		if d := cmp.Diff(st, back, equateNil); d != "" {
 			t.Fatalf("state %d (-want +got):\n%s", i, d)
+		}
+	}
+	for _, r := range []*Replica{{Dir: 7, LSN: 3, Stamp: -4, Epoch: 5, Seq: 6, Chain: [16]byte{1, 15: 9}},
+		{Dir: 1 << 63, Restored: true, ChainKey: bytes.Repeat([]byte{3}, chainKeySize)}, {}} {
+		e := Edit{Replica: r}
+		got, err := decodeEdit("m", appendEdit(nil, &e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(e, got); d != "" {
+			t.Fatalf("replica (-want +got):\n%s", d)
+		}
+		if err := st.apply(&got); err != nil || (st.Replica == nil) != (r.Dir == 0) {
+			t.Fatalf("replica %+v set %+v, %v", r, st.Replica, err)
+		}
+		if err := st.apply(&Edit{}); err != nil || (st.Replica == nil) != (r.Dir == 0) {
+			t.Fatalf("an edit without a replica left %+v, %v", st.Replica, err)
+		}
+		back, err := decodeState("m", appendState(nil, &st))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(st.Replica, back.Replica); d != "" {
+			t.Fatalf("replica of a state (-want +got):\n%s", d)
 		}
 	}
 	empty := Edit{SetImages: &[]ImageInfo{}, SetFloor: ptr(base.LSN(0))}
@@ -178,10 +203,13 @@ func TestEditRaisesNextFileNum(t *testing.T) {
 func TestCloneSharesNothing(t *testing.T) {
 	a := fullState()
 	a.Clean = &CleanClose{LSN: 1}
+	a.Replica = &Replica{Dir: 1, ChainKey: []byte{2}}
 	b := a.Clone()
+	b.Replica.Dir, b.Replica.ChainKey[0] = 90, 90
 	b.Logs[0].Num, b.Segments[0].Num, b.Images[0].Num, b.Clean.LSN, b.Options["key"] = 90, 91, 92, 93, "changed"
 	want := fullState()
 	want.Clean = &CleanClose{LSN: 1}
+	want.Replica = &Replica{Dir: 1, ChainKey: []byte{2}}
 	if d := cmp.Diff(want, a); d != "" {
 		t.Errorf("the original changed with its clone:\n%s", d)
 	}
@@ -227,7 +255,11 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"salt 0", append(field(tagLogs, two...), field(tagLogSalts, append(two[:8:8], eight...)...)...), false},
 		{"salt twice", append(field(tagLogs, two...), field(tagLogSalts, append(two, two...)...)...), false},
 		{"half of what is dead", field(tagDead, eight...), false},
-		{"unknown tag", field(13), true},
+		{"half a replica", field(tagReplica, make([]byte, 32)...), false},
+		{"replica of no directory", field(tagReplica, make([]byte, 64)...), false},
+		{"replica with half a key", field(tagReplica, slices.Concat([]byte{1}, make([]byte, 79))...), false},
+		{"replica with an unknown flag", field(tagReplica, slices.Concat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 2}, make([]byte, 55))...), true},
+		{"unknown tag", field(14), true},
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)

@@ -68,6 +68,33 @@ type CleanClose struct {
 	LSN    base.LSN     // last LSN of the store
 }
 
+// Replica says that the log of the store is kept in a bucket, and how far at least. The records behind LSN are in the log,
+// so that the chain of the lineage can be computed from here on.
+type Replica struct {
+	// Dir names this directory among those of the store; random, never 0. A copy of the directory has it too.
+	Dir uint64
+	// Restored: the directory was made from the bucket, and has not led yet.
+	Restored bool
+	// LSN is the last record before a place in the lineage, Stamp its time, in microseconds since 1970, and Chain
+	// the chain behind it. Epoch and Seq name the chunk that has the next record.
+	LSN        base.LSN
+	Stamp      int64
+	Epoch, Seq uint64
+	Chain      [16]byte
+	// ChainKey is the key of the chain, in an encrypted store; else empty.
+	ChainKey []byte
+}
+
+// clone returns a copy that shares nothing with r.
+func (r *Replica) clone() *Replica {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.ChainKey = slices.Clone(r.ChainKey)
+	return &c
+}
+
 // State is the content of a manifest: the files that make up a store. Clone a State that is
 // shared before you change a slice or map in it.
 type State struct {
@@ -84,6 +111,7 @@ type State struct {
 	Clean    *CleanClose   // nil unless the store was closed and not written since
 	// Options are the settings that the files on disk depend on.
 	Options map[string]string
+	Replica *Replica // nil unless the log is kept in a bucket
 }
 
 // Clone returns a copy that shares nothing with s.
@@ -92,6 +120,7 @@ func (s State) Clone() State {
 	s.Segments = slices.Clone(s.Segments)
 	s.Images = slices.Clone(s.Images)
 	s.Options = maps.Clone(s.Options)
+	s.Replica = s.Replica.clone()
 	if s.Clean != nil {
 		c := *s.Clean
 		s.Clean = &c
@@ -141,6 +170,8 @@ type Edit struct {
 	NextFileNum base.FileNum
 	// Clean sets State.Clean; an edit without it clears State.Clean.
 	Clean *CleanClose
+	// Replica sets State.Replica; nil: unchanged. One whose Dir is 0 clears it.
+	Replica *Replica
 }
 
 // Limits of a manifest, for what is written and what is accepted.
@@ -148,6 +179,7 @@ const (
 	maxFileNum     = base.FileNum(1) << 56
 	maxOptions     = 1 << 10
 	maxOptionBytes = 4 << 10 // of a key, and of a value
+	chainKeySize   = 32
 )
 
 // apply changes s by e. It checks only what e changes, so that replaying n edits does not take
@@ -196,6 +228,12 @@ func (s *State) apply(e *Edit) error {
 	if e.Clean != nil {
 		c := *e.Clean
 		s.Clean = &c
+	}
+	if e.Replica != nil {
+		s.Replica = e.Replica.clone()
+		if e.Replica.Dir == 0 {
+			s.Replica = nil
+		}
 	}
 	return nil
 }
@@ -264,6 +302,9 @@ func (s *State) check() error {
 		if im.Size <= 0 || im.Full != (i == 0) || i > 0 && im.LSN < s.Images[i-1].LSN {
 			return fmt.Errorf("%w: image %s does not continue its chain", ErrInvalid, im.Num)
 		}
+	}
+	if r := s.Replica; r != nil && (r.Dir == 0 || len(r.ChainKey) != 0 && len(r.ChainKey) != chainKeySize) {
+		return fmt.Errorf("%w: replica of directory %x with a key of %d bytes", ErrInvalid, r.Dir, len(r.ChainKey))
 	}
 	return s.checkOptions()
 }

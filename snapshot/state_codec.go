@@ -27,6 +27,7 @@ const (
 	tagClean          = 10 // clean close
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
 	tagDead           = 12 // dead bytes of segments
+	tagReplica        = 13 // the bucket; present and empty in an edit means "none"
 )
 
 // Encoded sizes of the repeated items, and of the field header before them.
@@ -38,6 +39,8 @@ const (
 	segmentDeadSize = 24
 	imageInfoSize   = 64
 	imageFullFlag   = 1
+	replicaSize     = 64 // without the key of the chain
+	replicaRestored = 1  // flag
 )
 
 // appendState encodes a complete state.
@@ -58,7 +61,7 @@ func appendState(dst []byte, s *State) []byte {
 			return b
 		})
 	}
-	e := Edit{AddLogs: s.Logs, AddSegments: s.Segments, NextFileNum: s.NextFileNum, Clean: s.Clean, SetDead: s.dead()}
+	e := Edit{AddLogs: s.Logs, AddSegments: s.Segments, NextFileNum: s.NextFileNum, Clean: s.Clean, SetDead: s.dead(), Replica: s.Replica}
 	if s.FloorLSN != 0 {
 		e.SetFloor = &s.FloorLSN
 	}
@@ -107,9 +110,23 @@ func appendEdit(dst []byte, e *Edit) []byte {
 	dst = appendList(dst, tagLogSalts, salted, func(b []byte, l LogInfo) []byte {
 		return appendU64(b, uint64(l.Num), l.Salt)
 	})
-	return appendList(dst, tagDead, e.SetDead, func(b []byte, d SegmentDead) []byte {
+	dst = appendList(dst, tagDead, e.SetDead, func(b []byte, d SegmentDead) []byte {
 		return appendU64(b, uint64(d.Num), uint64(d.Dropped), uint64(d.Unused))
 	})
+	if r := e.Replica; r != nil {
+		dst = appendField(dst, tagReplica, func(b []byte) []byte {
+			if r.Dir == 0 {
+				return b
+			}
+			var flags uint64
+			if r.Restored {
+				flags = replicaRestored
+			}
+			b = appendU64(b, r.Dir, flags, uint64(r.LSN), uint64(r.Stamp), r.Epoch, r.Seq)
+			return append(append(b, r.Chain[:]...), r.ChainKey...)
+		})
+	}
+	return dst
 }
 
 // appendField writes tag and length around what body appends.
@@ -176,8 +193,8 @@ func decodeState(name string, b []byte) (State, error) {
 		return State{}, fmt.Errorf("%w: no next file number", errField)
 	}
 	// Empty fields are left out. Otherwise the same state would have two encodings.
-	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 {
-		return State{}, fmt.Errorf("%w: a floor of 0 or a stack of no image", errField)
+	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 || e.Replica != nil && e.Replica.Dir == 0 {
+		return State{}, fmt.Errorf("%w: a floor of 0, a stack of no image, or no replica", errField)
 	}
 	next := e.NextFileNum
 	if err := s.apply(&e); err != nil {
@@ -274,10 +291,30 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 		e.SetDead, err = decodeList(tag, v, segmentDeadSize, func(v []byte) SegmentDead {
 			return SegmentDead{Num: base.FileNum(u64(v, 0)), Dropped: int64(u64(v, 1)), Unused: int64(u64(v, 2))}
 		})
+	case tagReplica:
+		e.Replica, err = decodeReplica(name, v)
 	default:
 		return newerError(name, fmt.Sprintf("manifest field %d", tag))
 	}
 	return err
+}
+
+func decodeReplica(name string, v []byte) (*Replica, error) {
+	if len(v) == 0 {
+		return &Replica{}, nil
+	}
+	if len(v) != replicaSize && len(v) != replicaSize+chainKeySize || u64(v, 0) == 0 {
+		return nil, fmt.Errorf("%w: replica", errField)
+	}
+	if flags := u64(v, 1); flags&^replicaRestored != 0 {
+		return nil, newerError(name, fmt.Sprintf("replica with flags %#x", flags))
+	}
+	r := &Replica{Dir: u64(v, 0), Restored: u64(v, 1) == replicaRestored, LSN: base.LSN(u64(v, 2)), Stamp: int64(u64(v, 3)),
+		Epoch: u64(v, 4), Seq: u64(v, 5), Chain: [16]byte(v[48:replicaSize])}
+	if len(v) > replicaSize {
+		r.ChainKey = slices.Clone(v[replicaSize:])
+	}
+	return r, nil
 }
 
 func decodeLog(v []byte) LogInfo {
