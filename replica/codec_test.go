@@ -232,6 +232,9 @@ func FuzzChunk(f *testing.F) {
 		if len(b) >= headerSize && binary.LittleEndian.Uint64(b[112:]) > 1<<20 {
 			return // slow, and bounded by the check of the header
 		}
+		if _, _, err := DecodeTail(Options{Store: testStore}, "tail", b); err != nil && !typedError(err) {
+			t.Fatalf("untyped error %v of a tail", err)
+		}
 		h, batches, err := decodeChunk(chunkKey(7, 12), testStore, b, nil)
 		if err != nil {
 			if !typedError(err) {

@@ -87,6 +87,9 @@ func (f *Follower) Look(ctx context.Context) error {
 	return nil
 }
 
+// Own reports whether the newest leader led in the Follower's directory.
+func (f *Follower) Own() bool { return f.head.last().Dir == f.o.Dir }
+
 // Silence is how long HEAD has not changed, as far as Look has seen.
 func (f *Follower) Silence() time.Duration { return f.o.Clock() - f.seen }
 

@@ -84,6 +84,13 @@ func (l *Leader) Synced() base.LSN {
 	return l.synced.LSN
 }
 
+// SyncedAt is the place behind the last record that the lineage has, whoever leads next.
+func (l *Leader) SyncedAt() Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.synced
+}
+
 // Trouble is the error of the last upload or renewal; nil if it succeeded.
 func (l *Leader) Trouble() error {
 	l.mu.Lock()
@@ -363,6 +370,10 @@ func (l *Leader) SetMode(ctx context.Context, mode Mode) error {
 // successor need not wait for its end. Nothing is appended meanwhile nor afterwards, and Run ends
 // with ErrFenced. If it fails, the lease ends by itself.
 func (l *Leader) Release(ctx context.Context) error {
+	l.mu.Lock()
+	l.o.Interval = 0 // what waits is sent at once
+	l.wake()
+	l.mu.Unlock()
 	if err := l.Wait(ctx, l.End().LSN); err != nil {
 		return err
 	}
