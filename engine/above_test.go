@@ -2,10 +2,14 @@ package engine_test
 
 import (
 	"context"
+	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
+	"github.com/stele-go/stele/replica/bucket"
 )
 
 func init() {
@@ -19,5 +23,12 @@ func init() {
 	engine.ExportStore = func(ctx context.Context, e *engine.Engine, dir string) error {
 		_, err := export.Run(ctx, e.Store, dir, export.Options{FS: e.Around()})
 		return err
+	}
+	engine.RestoreStore = func(ctx context.Context, b bucket.Bucket, dir string, lsn base.LSN, at time.Time, o engine.Options) (base.LSN, error) {
+		rep, err := backup.FromBucket(ctx, b, dir, backup.Moment{LSN: lsn, Time: at}, backup.Options{Engine: o})
+		if err != nil {
+			return 0, err
+		}
+		return rep.LSN, nil
 	}
 }

@@ -81,6 +81,11 @@ func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, 
 		return err
 	}
 	defer e.Leave()
+	ctx, cancel, err := e.replica.admit(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
 	tx, err := e.begin(o, ids, fn, nil)
 	if err != nil {
 		return err
@@ -152,6 +157,11 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		return 0, err
 	}
 	defer e.Leave()
+	ctx, cancel, err := e.replica.admit(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
 	txs, records := make([]*Tx, 0, len(steps)), make([]*wal.Record, 0, len(steps))
 	var refused error
 	for i := range steps {
@@ -227,6 +237,10 @@ func (tx *Tx) perform() ([]byte, error) {
 // applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
 // on the committer before any caller wakes.
 func (e *Engine) applied(batch []*wal.Record) {
+	if _, ok := batch[0].User.(*followed); ok {
+		e.appliedFollowed(batch)
+		return
+	}
 	var bytes int64
 	for _, r := range batch {
 		r.User.(*Tx).place(r)
@@ -244,7 +258,11 @@ func (e *Engine) applied(batch []*wal.Record) {
 }
 
 // aborted drops the changes of a batch that was refused.
-func (e *Engine) aborted(batch []*wal.Record) { e.unpublished.drop(batch[0].User.(*Tx)) }
+func (e *Engine) aborted(batch []*wal.Record) {
+	if tx, ok := batch[0].User.(*Tx); ok {
+		e.unpublished.drop(tx)
+	}
+}
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {

@@ -33,6 +33,7 @@
 //
 //	flush.go       flusher: the log into segments      rewrite_outputs.go  segments that are written
 //	image.go       imageStack: the index on disk       garbage.go          what is dead in segments
+//	replicate.go   replication: the log in a bucket, and what commits wait for
 //	compaction.go  compactor: segments into fewer      throttle.go         commits wait for the work
 //	scrub.go       nothing deleted stays in any file   health.go, stats.go what is told of all this
 //
@@ -52,6 +53,9 @@
 //	numbers.mu, then that of snapshot.Manifest
 //	                     an edit is written and synced
 //	fileTable.mu         a file is closed; in a store that is read only, opened
+//
+//	replication.mu, then that of replica.Leader
+//	                     the last of what the bucket lacks is read from the log
 //
 // These nest, and are held for no I/O of their own:
 //

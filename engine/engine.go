@@ -30,6 +30,7 @@ type Engine struct {
 	manifestKey string   // of a read-only store's manifest
 	durable     wal.Mark // as Open found it
 	revisions   *revisionCache
+	replica     *replication // nil without one
 	report      metrics.OpenReport
 
 	unpublished unpublished // committer only
@@ -114,6 +115,7 @@ func (e *Engine) Close() (err error) {
 }
 
 func (e *Engine) close() error {
+	defer e.replica.closing()()
 	e.refuseCalls()
 	if e.stopWork != nil {
 		e.stopWork()
@@ -139,9 +141,10 @@ func (e *Engine) closeWriter() error {
 		errs = append(errs, e.flusher.saveAtClose())
 	}
 	errs = append(errs, e.log.Close())
-	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil
+	mark := e.replica.close(errs[len(errs)-1])
+	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil && mark == nil
 	if errors.Join(errs...) == nil && !unchanged {
-		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
+		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose(), Replica: mark})
 		errs = append(errs, err)
 	}
 	errs = append(errs, e.manifest.Close())

@@ -168,7 +168,8 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	logs, files := finishedLogs(st, cut)
 	tombs := tombstones(v, st.FloorLSN, cut)
 	floor := cut + 1
-	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
+	mark, gone := f.images.keep(st, logs)
+	edit := snapshot.Edit{RemoveLogs: gone, SetFloor: &floor, Replica: mark}
 	y := f.throttle.yielder()
 	out := newOutputs(f.Store, files, func(int) { y.yield() })
 	out.quick = f.writtenAgain()
@@ -197,7 +198,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	out.install()
 	f.unflushed.forgetThrough(cut)
 	f.Index.DropTombstones(cut, f.oldestTombstone())
-	f.Files.retire(append(logs, old...)...)
+	f.Files.retire(append(gone, old...)...)
 	info.Took = time.Since(start)
 	f.throttle.flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
 	f.noteFlush(info)
@@ -319,7 +320,7 @@ func (f *flusher) saveAtClose() error {
 		return f.images.forget()
 	}
 	write := func() error { return errors.Join(f.images.Write(false), f.garbage.recordDropped()) }
-	if len(f.manifest.State().Logs) > maxIdleLogs {
+	if len(f.manifest.State().Logs) > maxIdleLogs && !f.Opts.follows {
 		write = func() error { return f.flushLocked(ctx) }
 	}
 	err := write()

@@ -70,6 +70,7 @@ func (e *Engine) Health() metrics.Health {
 			addProblem(&h, metrics.TroublePoisoned, metrics.StatusFailed, err, "%v", err)
 		}
 	}
+	e.replica.judge(&h)
 	e.judgeSpace(&h, err)
 	if e.log != nil {
 		e.judgeWork(&h)

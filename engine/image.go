@@ -54,7 +54,10 @@ type imageStack struct {
 	*Store
 	// onPublish is called after segments were published. It is set before there is work.
 	onPublish func()
-	bytes     atomic.Int64 // committed since the last image
+	// keep returns the place in the lineage for the next edit, if there is one, and which log files of a flush go. See
+	// replication.keep.
+	keep  func(st snapshot.State, finished []base.FileNum) (*snapshot.Replica, []base.FileNum)
+	bytes atomic.Int64 // committed since the last image
 
 	// mu lets one flush, image or end of a compaction publish at a time. It guards the rest.
 	mu        sync.Mutex
@@ -127,7 +130,8 @@ func (c *imageStack) put(full bool, cut base.LSN) error {
 	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full, cut: cut}, st)
+	mark, _ := c.keep(st, nil)
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, edit: snapshot.Edit{Replica: mark}, full: full, cut: cut}, st)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}

@@ -34,22 +34,22 @@ func (l *Latency) Since(t Time) { l.Observe(Since(t)) }
 // Observe counts d. A negative d counts as 0.
 func (l *Latency) Observe(d time.Duration) {
 	d = max(d, 0)
-	l.counts[bucket(d)].Add(1)
+	l.counts[bucketOf(d)].Add(1)
 	l.nanos.Add(int64(d))
 }
 
 // ObserveEach counts n observations that took d in total, each with their mean.
 func (l *Latency) ObserveEach(d time.Duration, n int) {
 	d = max(d, 0)
-	l.counts[bucket(d/time.Duration(n))].Add(uint64(n))
+	l.counts[bucketOf(d/time.Duration(n))].Add(uint64(n))
 	l.nanos.Add(int64(d))
 }
 
 // bounds has the upper bounds of the buckets.
 var bounds = metrics.LatencyBounds()
 
-// bucket returns the number of the first bucket whose bound is not below d.
-func bucket(d time.Duration) int {
+// bucketOf returns the number of the first bucket whose bound is not below d.
+func bucketOf(d time.Duration) int {
 	i := int(firstBound[bits.Len64(uint64(d))])
 	for i < len(bounds) && bounds[i] < d {
 		i++

@@ -17,7 +17,7 @@ func TestBuckets(t *testing.T) {
 	}
 	for i, edge := range b {
 		for d, want := range map[time.Duration]int{edge - 1: i, edge: i, edge + 1: i + 1} {
-			if got := bucket(d); got != want {
+			if got := bucketOf(d); got != want {
 				t.Errorf("%v is in bucket %d, not %d", d, got, want)
 			}
 		}

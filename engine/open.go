@@ -65,7 +65,16 @@ func newEngine(s *Store) *Engine {
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.flusher = newFlusher(e.images, e.garbage)
 	e.compactor = newCompactor(e.flusher, e.images, e.garbage)
-	e.images.onPublish = e.compactor.noteSegments
+	e.images.keep = func(st snapshot.State, finished []base.FileNum) (*snapshot.Replica, []base.FileNum) {
+		return e.replica.keep(st, finished)
+	}
+	if s.Opts.Replica.Bucket != nil || s.Opts.follows {
+		e.replica = newReplication(e)
+	}
+	e.images.onPublish = func() {
+		e.compactor.noteSegments()
+		e.replica.published()
+	}
 	s.onBadPage = e.wakeWorker
 	return e
 }
@@ -99,6 +108,9 @@ func (e *Engine) open() error {
 		return err
 	}
 	e.Found = st
+	if err := e.refuseReplicated(st); err != nil {
+		return err
+	}
 	e.garbage.Restore(st.Segments)
 	e.addFiles(st)
 	if err := e.checkKeys(); err != nil {
@@ -142,7 +154,10 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	end.relocate(rec)
 	e.compactor.noteSegments()
 	e.sweep(end.left)
-	return e.openLog(rec, end)
+	if err := e.openLog(rec, end); err != nil {
+		return err
+	}
+	return e.lead()
 }
 
 // openManifest continues the manifest. If the end of the log is to be copied, which
@@ -159,6 +174,7 @@ func (e *Engine) openManifest(rec wal.Recovery) (err error) {
 // undoOpen releases what a failed Open took: lock, files and goroutines.
 func (e *Engine) undoOpen() {
 	var err error
+	e.replica.stop()
 	if e.log != nil {
 		err = e.log.Close()
 	}

@@ -125,7 +125,7 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if start.File == 0 { // the log begins: tie it to this store
 		start.Chain = e.Found.StoreID
 	}
-	e.log, err = wal.New(wal.Options{
+	opts := wal.Options{
 		FS: e.Opts.FS, Dir: e.Dir, Mode: e.Opts.Sync, Interval: e.Opts.SyncInterval, FileSize: e.Opts.LogFileSize,
 		Guard: e.ownsDir, NewFileNum: e.newFileNum, Rand: e.Opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
 		Inline: e.Opts.Inline, Keys: e.Files.Keys, Start: start, Origin: e.Found.StoreID, Reserve: max(e.Opts.Reserve, 0), LowSpace: max(e.Opts.LowSpace, 0),
@@ -136,7 +136,11 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 			DiskFull:   e.noteWriteError,
 			MarkFailed: func(err error) { e.Opts.Logger.Warn("durable mark", "error", err) },
 		},
-	})
+	}
+	if e.Opts.Replica.Bucket != nil {
+		opts.Replicate = e.replica.give
+	}
+	e.log, err = wal.New(opts)
 	return err
 }
 

@@ -69,6 +69,10 @@ type Options struct {
 	// means nothing to the store once that is open.
 	Opening context.Context
 
+	// Replica says where the log is kept besides the directory; the zero value is nowhere.
+	Replica Replica
+	follows bool // the store applies what others wrote: see ApplyBatches
+
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see Open
 	// DeletedMemory is how long deleted partitions are remembered; default 30 days,
@@ -128,6 +132,9 @@ func (o Options) Validate() error {
 	if o.LogFileSize != 0 && o.LogFileSize < minLogFile {
 		return fmt.Errorf("log file size %d is below the least of %d", o.LogFileSize, minLogFile)
 	}
+	if err := o.Replica.check(o.Sync, o.ReadOnly); err != nil {
+		return err
+	}
 	if o.AllowDamage && !o.ReadOnly {
 		return fmt.Errorf("going on past damage needs a read-only store")
 	}
@@ -178,6 +185,7 @@ func (o Options) WithDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.OS{}
 	}
+	o.Replica.withDefaults()
 	if o.SyncInterval == 0 {
 		o.SyncInterval = time.Second
 	}

@@ -42,6 +42,8 @@ var (
 	ErrVersion = errors.New("format version is not supported")
 	// ErrKey matches every *KeyError.
 	ErrKey = errors.New("encryption key")
+	// ErrReplicated: the log of the store is kept in a bucket, and without it nothing may be written here.
+	ErrReplicated = errors.New("the log of the store is kept in a bucket: open the store with it, or detach it")
 	// ErrOutcomeUnknown: the caller stopped waiting after the record had been
 	// handed to the log. It may or may not survive.
 	ErrOutcomeUnknown = errors.New("the outcome of the write is unknown")

@@ -49,6 +49,7 @@ const (
 	TroubleDebt       Trouble = "compaction_debt" // degraded: compaction does not keep up
 	TroubleBackground Trouble = "background"      // degraded: the last flush, image or compaction failed
 	TroubleCorruption Trouble = "corruption"      // degraded: damage was found since the store was opened
+	TroubleReplica    Trouble = "replica"         // failed: another leader has taken over; degraded: the bucket is in trouble, or far behind
 	TroubleMoved      Trouble = "moved"           // degraded: the path of the store leads to another directory, or to none
 )
 
@@ -85,6 +86,20 @@ type Health struct {
 	// the segments that wait to be compacted.
 	LogBytes       int64 `json:"log_bytes"`
 	CompactionDebt int64 `json:"compaction_debt"`
+	// Replica is how the copy in a bucket does; nil without one.
+	Replica *Replica `json:"replica,omitempty"`
+}
+
+// Replica is how the copy of a log in a bucket does.
+type Replica struct {
+	Mode  string `json:"mode"`  // async, bounded or sync
+	Epoch uint64 `json:"epoch"` // the number of this leader's reign
+	// Lag is what the log has and the bucket has not, without Bytes.
+	Lag Lag `json:"lag"`
+	// Seeded: the bucket has a point from which it can be restored.
+	Seeded bool `json:"seeded"`
+	// Trouble is the error of the last upload or the last work in the background; empty if it succeeded.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // Lag is what was acknowledged but is not durable yet. In SyncAlways that is only Deferred

@@ -92,6 +92,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.State.Replica = nil // the backup is no directory of the lineage
 	state, err := snapshot.EncodeManifest(m.State, snapshot.Options{Rand: o.Engine.Rand, Keys: seal.New(o.Engine.Keys, o.Engine.Entropy)})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,319 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/check"
+	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// Moment is up to where a store is restored: the longest prefix of its commits that neither of the two
+// excludes. The zero Moment is the end of the lineage.
+type Moment struct {
+	LSN  base.LSN  // the last record; 0: any
+	Time time.Time // by the leader's clock, when records became durable; zero: any
+}
+
+// end reports whether it is the end of the lineage.
+func (m Moment) end() bool { return m.LSN == 0 && m.Time.IsZero() }
+
+func (m Moment) before(lsn base.LSN, stamp int64) bool {
+	return m.LSN > 0 && lsn > m.LSN || !m.Time.IsZero() && stamp > m.Time.UnixMicro()
+}
+
+// FromBucketReport says what was restored.
+type FromBucketReport struct {
+	StoreID uint64
+	LSN     base.LSN  // of the last record
+	Stamp   time.Time // by the leader's clock
+	Epoch   uint64    // of the leader that wrote it
+	Point   base.LSN  // where the point ended with which the restore began
+}
+
+// errNoMoment: no point is old enough.
+var errNoMoment = errors.New("no point in the bucket is at or before that moment")
+
+// FromBucket makes a store in dir, which must be empty or missing, of the lineage in a bucket: of the newest point
+// that is not behind the moment, and the batches after it up to the moment. Of a batch it takes all or nothing.
+// The files of the point are verified by package engine/check.
+//
+// A store that was restored to the end is a new directory of the lineage: it opens with the bucket, and takes over. One that
+// was restored to a moment is a store of its own. It opens without a bucket or with an empty one, and with this one
+// the error is replica.ErrDiverged.
+//
+// Errors: replica.ErrNoLineage; replica.ErrSeeding; replica.ErrPointGone, if what is needed was deleted meanwhile; and
+// those of Restore. After an error what was written is removed; after a crash Open refuses dir, which has to be
+// removed.
+func FromBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o Options) (*FromBucketReport, error) {
+	if o.Engine.FS == nil {
+		o.Engine.FS = vfs.OS{}
+	}
+	if o.Dest == nil {
+		o.Dest = o.Engine.FS
+	}
+	to, err := vfs.HoldEmpty(o.Dest, dir)
+	if err != nil {
+		return nil, fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	defer func() { _ = to.Close() }() // nothing is made any more
+	r := &fromBucket{o: o, dir: dir, at: at, to: to, ro: replica.Options{Bucket: b, Dir: "restore"}}
+	rep, err := r.run(ctx)
+	if err != nil {
+		names, _ := to.List(dir)
+		for _, n := range names {
+			_ = to.Remove(filepath.Join(dir, n)) // the first cause is what counts
+		}
+		return nil, fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	return rep, nil
+}
+
+// fromBucket is one restore.
+type fromBucket struct {
+	o     Options
+	dir   string
+	at    Moment
+	to    vfs.Dir
+	ro    replica.Options
+	point *replica.Point
+}
+
+func (r *fromBucket) run(ctx context.Context) (*FromBucketReport, error) {
+	var err error
+	if r.ro.Store, err = replica.StoreOf(ctx, r.ro.Bucket); err != nil {
+		return nil, err
+	}
+	if r.point, err = r.choose(ctx); err != nil {
+		return nil, err
+	}
+	release, err := r.pin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := r.files(ctx); err != nil {
+		return nil, err
+	}
+	return r.follow(ctx)
+}
+
+// choose returns the newest point that is not behind the moment.
+func (r *fromBucket) choose(ctx context.Context) (*replica.Point, error) {
+	points, err := replica.Points(ctx, r.ro)
+	if err != nil {
+		return nil, err
+	}
+	if len(points) == 0 {
+		return nil, replica.ErrSeeding
+	}
+	for i := len(points) - 1; i >= 0; i-- {
+		if !r.at.before(points[i].LSN, points[i].Stamp) {
+			return replica.ReadPoint(ctx, r.ro, points[i])
+		}
+	}
+	return nil, errNoMoment
+}
+
+// pinBeat is how often a restore says that it still reads.
+const pinBeat = 10 * time.Minute
+
+// pin keeps what the restore reads from being deleted. Without rights to write it reads all the same: what is
+// missing then is an error.
+func (r *fromBucket) pin(ctx context.Context) (release func(), err error) {
+	pin, err := replica.TakePin(ctx, r.ro, r.point.Position)
+	if errors.Is(err, bucket.ErrRefused) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	beats, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		for tick := time.NewTicker(pinBeat); ; {
+			select {
+			case <-tick.C:
+				_ = pin.Beat(beats) // if it lapses, what is missing is an error
+			case <-beats.Done():
+				tick.Stop()
+				return
+			}
+		}
+	})
+	return func() {
+		stop()
+		work.Wait()
+		_ = pin.Release(ctx) // it lapses by itself
+	}, nil
+}
+
+// files makes the store as it was at the point. The manifest comes last. It says that a restore has begun.
+func (r *fromBucket) files(ctx context.Context) error {
+	var state []byte
+	var done, total int64
+	for _, f := range r.point.Files {
+		total += f.Size
+	}
+	for _, f := range r.point.Files {
+		if f.Name == engine.PointState {
+			var buf writerAt
+			if err := r.get(ctx, f, &buf); err != nil {
+				return err
+			}
+			state = buf
+			continue
+		}
+		if !isStoreFile(f.Name) {
+			return &fault.CorruptionError{File: f.Key, Kind: "point", Offset: -1, Detail: fmt.Sprintf("it names a file %q", f.Name)}
+		}
+		if err := r.file(ctx, f); err != nil {
+			return err
+		}
+		if done += f.Size; r.o.Progress != nil {
+			r.o.Progress(done, total)
+		}
+	}
+	if err := r.to.SyncDir(r.dir); err != nil {
+		return err
+	}
+	m, err := check.Assemble(r.to, r.dir, state, r.o.Engine.Keys)
+	if err != nil {
+		return err
+	}
+	defer m.Release()
+	opts := r.o.Engine
+	opts.FS, opts.Replica = r.to, engine.Replica{}
+	rep, err := check.RunCaptured(ctx, r.dir, m, opts, nil)
+	if err != nil {
+		return err
+	}
+	if rep.Damaged() {
+		return fmt.Errorf("the point does not verify: %w", rep.Err())
+	}
+	if m.State.Replica == nil {
+		return &fault.CorruptionError{File: r.dir, Kind: "point", Offset: -1, Detail: "its manifest knows of no lineage"}
+	}
+	r.ro.Keys, r.ro.ChainKey = m.Keyring(), m.State.Replica.ChainKey
+	st := m.State.Clone()
+	*st.Replica = snapshot.Replica{Dir: 1, Restored: true, ChainKey: st.Replica.ChainKey} // in no epoch: Open refuses it
+	mf, err := snapshot.Create(r.to, r.dir, st, snapshot.Options{Rand: r.o.Engine.Rand, Keys: seal.New(r.o.Engine.Keys, r.o.Engine.Entropy)})
+	if err != nil {
+		return err
+	}
+	return mf.Close()
+}
+
+// file copies one file of the point, synced.
+func (r *fromBucket) file(ctx context.Context, f replica.File) error {
+	out, err := r.to.Create(filepath.Join(r.dir, f.Name))
+	if err != nil {
+		return err
+	}
+	err = r.get(ctx, f, out)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// getTries is how often a piece of a file is asked for.
+const getTries = 3
+
+// get reads a file of the point in pieces.
+func (r *fromBucket) get(ctx context.Context, f replica.File, into io.WriterAt) error {
+	const length = 8 << 20
+	if _, memory := into.(*writerAt); memory && f.Size > maxManifest {
+		return fmt.Errorf("%s of %d bytes: %w", f.Name, f.Size, fault.ErrTooLarge)
+	}
+	for off := int64(0); off < f.Size; off += length {
+		var b []byte
+		var err error
+		for range getTries {
+			if b, err = r.piece(ctx, f, off, min(length, f.Size-off)); err == nil || ctx.Err() != nil || errors.Is(err, bucket.ErrNotFound) {
+				break
+			}
+		}
+		if errors.Is(err, bucket.ErrNotFound) {
+			err = fmt.Errorf("%w: %w", replica.ErrPointGone, err)
+		}
+		if err != nil {
+			return fmt.Errorf("get %s: %w", f.Key, err)
+		}
+		if _, err := into.WriteAt(b, off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// piece reads a part of an object.
+func (r *fromBucket) piece(ctx context.Context, f replica.File, off, n int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	obj, err := r.ro.Bucket.Get(ctx, f.Key, bucket.GetOptions{Offset: off, Length: n})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = obj.Body.Close() }() // only read from
+	if obj.Size != f.Size {
+		return nil, &fault.CorruptionError{File: f.Key, Kind: "point", Offset: -1, Detail: fmt.Sprintf("it has %d bytes, the point says %d", obj.Size, f.Size)}
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(obj.Body, b)
+	return b, err
+}
+
+// writerAt is memory that is written in order.
+type writerAt []byte
+
+func (w *writerAt) WriteAt(b []byte, _ int64) (int, error) {
+	*w = append(*w, b...)
+	return len(b), nil
+}
+
+// follow applies the batches behind the point, and says what became of the store.
+func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
+	opts := r.o.Engine
+	opts.FS = r.o.Dest
+	e, local, err := engine.OpenFollowing(r.dir, opts, r.point.Position)
+	if err != nil {
+		return nil, err
+	}
+	rep := &FromBucketReport{StoreID: r.ro.Store, LSN: r.point.LSN, Stamp: time.UnixMicro(r.point.Stamp), Epoch: r.point.Epoch, Point: r.point.LSN}
+	f, err := replica.Follow(ctx, r.ro, local, r.point.Position)
+	for past := false; err == nil && !past; {
+		var batches []replica.Batch
+		if batches, err = f.Next(ctx); err != nil || batches == nil {
+			break
+		}
+		n := 0
+		for n < len(batches) && !r.at.before(batches[n].Last(), batches[n].Stamp) {
+			n++
+		}
+		past = n < len(batches)
+		if err = e.ApplyBatches(ctx, batches[:n]); err == nil && n > 0 {
+			last := &batches[n-1]
+			rep.LSN, rep.Stamp, rep.Epoch = last.Last(), time.UnixMicro(last.Stamp), f.Position().Epoch
+		}
+	}
+	if err == nil && r.at.end() {
+		at := f.Position()
+		err = e.SetLineage(&at, true)
+	} else if err == nil {
+		err = e.SetLineage(nil, false)
+	}
+	return rep, errors.Join(err, e.Close())
+}

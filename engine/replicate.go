@@ -1,0 +1,516 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Replica says where the log of a store is kept besides its directory, and what a commit waits for. The
+// zero value is no replica.
+type Replica struct {
+	// Bucket is for this store alone. Nil: no replica.
+	Bucket bucket.Bucket
+	// Mode says when a commit is acknowledged: replica.Async, the default, as Options.Sync says, and the
+	// bucket follows; replica.Bounded, the same, but while the bucket is further behind than MaxLag commits
+	// wait; replica.Sync, when the bucket has it. The last needs wal.SyncAlways.
+	Mode replica.Mode
+	// Interval is the least time between two uploads in the modes Async and Bounded; default 1 s.
+	Interval time.Duration
+	// MaxLag is the age of the oldest record that the bucket does not have from which on commits wait in mode
+	// Bounded; default 10 s.
+	MaxLag time.Duration
+	// Deadline is how long a commit waits for the bucket at most; default 30 s. In mode Sync it then has an
+	// unknown outcome, which Sync settles, or none if it was still queued. In mode Bounded it is refused.
+	Deadline time.Duration
+	// AcceptLoss lets Open take over from a leader in another directory that did not release its lease and did
+	// not run in mode Sync: what it acknowledged last may be lost. A directory that was restored from the bucket
+	// needs it not.
+	AcceptLoss bool
+	// PointEvery is the least time between two points from which a restore can begin; default 1 h. Keep is for
+	// how long any moment can be restored; default 7 days.
+	PointEvery, Keep time.Duration
+	// TTL is how long a leader's lease lasts; default 15 s.
+	TTL time.Duration
+	// Clock is a monotonic clock. For simulations only.
+	Clock func() time.Duration
+
+	queueBytes int // memory for what the bucket does not have; 0: that of package replica
+}
+
+func (o *Replica) withDefaults() {
+	def := func(p *time.Duration, d time.Duration) {
+		if *p == 0 {
+			*p = d
+		}
+	}
+	if o.Mode == "" {
+		o.Mode = replica.Async
+	}
+	def(&o.Interval, time.Second)
+	def(&o.MaxLag, 10*time.Second)
+	def(&o.Deadline, 30*time.Second)
+	def(&o.PointEvery, time.Hour)
+	def(&o.Keep, 7*24*time.Hour)
+	def(&o.TTL, 15*time.Second)
+}
+
+// check refuses options that contradict each other.
+func (o *Replica) check(sync wal.Mode, readOnly bool) error {
+	if o.Bucket == nil {
+		return nil
+	}
+	switch o.Mode {
+	case "", replica.Async, replica.Bounded:
+	case replica.Sync:
+		if sync != wal.SyncAlways {
+			return fmt.Errorf("a replica in mode %s needs syncs in mode %s: the bucket gets what is durable", o.Mode, wal.SyncAlways)
+		}
+	default:
+		return fmt.Errorf("unknown mode %q of a replica", o.Mode)
+	}
+	if readOnly {
+		return errors.New("a store that is only read does not write to a bucket")
+	}
+	if min(o.Interval, o.MaxLag, o.Deadline, o.PointEvery, o.Keep, o.TTL) < 0 {
+		return errors.New("a time of the replica is negative")
+	}
+	return nil
+}
+
+// releaseTimeout bounds how long Close waits for the bucket.
+const releaseTimeout = 10 * time.Second
+
+// replication leads the lineage of an open store. docs/adr/0025-engine-replicates.md has the whole.
+//
+// The log gives it each record once, in order, when it is durable (given), and in wal.SyncAlways before
+// anybody sees it. It hands them to the leader at once, unless the leader has no room: then the log files
+// have them, and feed reads them there. So memory is bounded, and a commit in mode Async never waits. In
+// mode Sync given waits for the bucket. Callers do not wait longer than Replica.Deadline; those
+// behind them wait in the queue of the log.
+//
+// A log file is removed once the bucket has its records: see keep.
+type replication struct {
+	e     *Engine
+	o     Replica
+	ro    replica.Options
+	local *localChain      // until the leader leads; then nil
+	same  replica.Position // up to where log and lineage were found to be the same
+
+	leader     *replica.Leader
+	ctx        context.Context // of all that waits for the bucket; ended by Close
+	cancel     context.CancelFunc
+	points     context.Context // of making points, which Close ends first
+	stopPoints context.CancelFunc
+	work       sync.WaitGroup
+	seeded     chan struct{} // closed when the bucket has a point
+	nudge      chan struct{} // capacity 1: segments were published
+
+	pointsTried int // by one goroutine
+
+	mu      sync.Mutex
+	given   base.LSN      // the last record that the log gave
+	fed     bool          // the leader has all that was given; else feed works
+	hungry  chan struct{} // capacity 1: fed is false
+	ages    []aged        // of what the bucket does not have, oldest first
+	fenced  bool          // another leader has taken over
+	trouble error         // of what is done in the background; nil if it succeeded last
+}
+
+// aged says that the records up to last, and behind those of the entry before, were given at since or later.
+type aged struct {
+	last  base.LSN
+	since time.Time
+}
+
+// ageStep is how exact ages are.
+const ageStep = 100 * time.Millisecond
+
+func newReplication(e *Engine) *replication {
+	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.points, r.stopPoints = context.WithCancel(r.ctx)
+	return r
+}
+
+// give is wal.Options.Replicate.
+func (r *replication) give(first base.LSN, records [][]byte) error {
+	if r.leader == nil {
+		return nil // they came from the lineage
+	}
+	last := first + base.LSN(len(records)) - 1
+	if err := r.append(replica.Batch{First: first, Stamp: r.e.Now(), Records: records}, last); err != nil {
+		return err
+	}
+	if r.o.Mode != replica.Sync {
+		return nil
+	}
+	return r.await(r.ctx, last)
+}
+
+// append gives a batch to the leader, or leaves it to feed.
+func (r *replication) append(b replica.Batch, last base.LSN) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.given = last
+	if n := len(r.ages); n > 0 && time.Since(r.ages[n-1].since) < ageStep {
+		r.ages[n-1].last = last
+	} else {
+		r.ages = append(r.ages, aged{last, time.Now()})
+	}
+	if r.fenced {
+		return replica.ErrFenced
+	}
+	if !r.fed {
+		return nil
+	}
+	err := r.leader.Append(b)
+	if errors.Is(err, replica.ErrBacklog) {
+		r.starve()
+		return nil
+	}
+	return err
+}
+
+// starve leaves what was given to feed. mu is held.
+func (r *replication) starve() {
+	r.fed = false
+	select {
+	case r.hungry <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until the bucket has a record.
+func (r *replication) await(ctx context.Context, lsn base.LSN) error {
+	if r.e.Opts.Inline {
+		return r.pump(ctx, lsn)
+	}
+	return r.leader.Wait(ctx, lsn)
+}
+
+// pump uploads on the caller's goroutine until the bucket has a record, in a simulation. After an error it
+// gives up, as if the process had been killed then.
+func (r *replication) pump(ctx context.Context, lsn base.LSN) error {
+	for tries := 0; r.leader.Synced() < lsn; {
+		did, err := r.leader.Upload(ctx)
+		switch {
+		case errors.Is(err, replica.ErrFenced) && !did:
+			return replica.ErrFenced
+		case err == nil && !did, err != nil && tries >= 3:
+			return r.leader.Wait(ended(), lsn)
+		case err != nil:
+			tries++
+		}
+	}
+	return nil
+}
+
+// ended is a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// admit holds up a commit before the log has it: while the bucket has no point, in mode Sync; while it is
+// too far behind, in mode Bounded. The context that it returns bounds the rest of the commit.
+// Errors say that nothing was written.
+func (r *replication) admit(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if r == nil {
+		return ctx, func() {}, nil
+	}
+	if r.leader == nil {
+		return ctx, nil, fault.ErrReadOnly
+	}
+	if err := r.lost(); err != nil {
+		return ctx, nil, err
+	}
+	if r.o.Mode == replica.Async {
+		return ctx, func() {}, nil
+	}
+	within, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	var err error
+	if r.o.Mode == replica.Sync {
+		select {
+		case <-r.seeded:
+			return within, cancel, nil
+		case <-within.Done():
+			err = replica.ErrSeeding
+		case <-r.ctx.Done():
+			err = fault.ErrClosed
+		}
+	}
+	for err == nil && r.lag().Age > r.o.MaxLag {
+		if err = r.lost(); err == nil && within.Err() != nil {
+			err = replica.ErrBacklog
+		}
+		sleep(within, ageStep/10)
+	}
+	if err == nil && r.o.Mode == replica.Bounded {
+		cancel() // what follows does not wait for the bucket
+		return ctx, func() {}, nil
+	}
+	cancel()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return ctx, nil, err
+}
+
+// lost returns ErrFenced once another leader has taken over.
+func (r *replication) lost() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fenced {
+		return fmt.Errorf("nothing was written: %w", replica.ErrFenced)
+	}
+	return nil
+}
+
+// lag says how far the bucket is behind.
+func (r *replication) lag() (l metrics.Lag) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	synced := r.leader.Synced()
+	for len(r.ages) > 0 && r.ages[0].last <= synced {
+		r.ages = r.ages[1:]
+	}
+	if len(r.ages) > 0 {
+		l.Records, l.Age = uint64(r.given-min(synced, r.given)), time.Since(r.ages[0].since)
+	}
+	return l
+}
+
+// mark is what the manifest says of the lineage: as far as the bucket has it.
+func (r *replication) mark(at replica.Position) *snapshot.Replica {
+	m := *r.e.manifest.State().Replica
+	m.Restored = false
+	m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = at.LSN, at.Stamp, at.Epoch, at.Seq, at.Chain
+	return &m
+}
+
+// keep returns the mark for an edit of the manifest, and those log files of a flush that the bucket has,
+// which the edit may remove. A file goes once all of its records are up to the mark: from the mark on, the
+// log is what the chain of the lineage is computed from, and what feed reads.
+func (r *replication) keep(st snapshot.State, finished []base.FileNum) (*snapshot.Replica, []base.FileNum) {
+	if r == nil || r.leader == nil {
+		return nil, finished
+	}
+	m := r.mark(r.leader.SyncedAt())
+	for i := range finished { // which are the first of st.Logs
+		last := r.e.log.LastLSN()
+		if i+1 < len(st.Logs) {
+			last = st.Logs[i+1].BaseLSN - 1
+		}
+		if last > m.LSN {
+			return m, finished[:i]
+		}
+	}
+	return m, finished
+}
+
+// start begins the work in the background.
+func (r *replication) start() {
+	if r.e.Opts.Inline {
+		return
+	}
+	r.work.Go(func() {
+		if errors.Is(r.leader.Run(r.ctx), replica.ErrFenced) && r.ctx.Err() == nil {
+			r.mu.Lock()
+			r.fenced = true
+			r.mu.Unlock()
+			r.e.Opts.Logger.Error("replica", "error", replica.ErrFenced)
+		}
+	})
+	r.work.Go(r.makePoints)
+	r.work.Go(func() {
+		for r.ctx.Err() == nil {
+			r.note(r.feed(r.ctx))
+			select {
+			case <-r.hungry:
+			case <-r.ctx.Done():
+			}
+		}
+	})
+}
+
+// published says that a flush or a compaction was made: a moment for a point.
+func (r *replication) published() {
+	if r == nil {
+		return
+	}
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// note keeps the error of work in the background, and waits a while after one.
+func (r *replication) note(err error) {
+	r.mu.Lock()
+	r.trouble = err
+	r.mu.Unlock()
+	if err != nil && r.points.Err() == nil {
+		r.e.Opts.Logger.Warn("replica", "error", err)
+		sleep(r.ctx, time.Second)
+	}
+}
+
+// lockedFeed is how many records feed gives while nobody commits; see feed.
+const lockedFeed = 10_000
+
+// feed gives the leader, from the log files, what it does not have, until it has all.
+//
+// While commits go on, each pass over the log leaves what came meanwhile. So once little is left, the last pass
+// holds them up.
+func (r *replication) feed(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		given, end := r.given, r.leader.End().LSN
+		if given == end {
+			r.fed = true
+		}
+		if r.fed {
+			r.mu.Unlock()
+			return nil
+		}
+		last := given-end <= lockedFeed && !r.e.Opts.Inline
+		if !last {
+			r.mu.Unlock()
+		}
+		err := r.feedTo(ctx, given, last)
+		if last {
+			r.mu.Unlock()
+		}
+		if errors.Is(err, replica.ErrBacklog) {
+			err = r.room(ctx)
+		}
+		if err != nil {
+			r.mu.Lock()
+			r.starve()
+			r.mu.Unlock()
+			return err
+		}
+	}
+}
+
+// feedTo gives the leader the records up to one. With now it does not wait: ErrBacklog.
+func (r *replication) feedTo(ctx context.Context, to base.LSN, now bool) error {
+	return r.e.readBatches(r.leader.End().LSN+1, to, func(b replica.Batch) error {
+		for {
+			err := r.leader.Append(b)
+			if !errors.Is(err, replica.ErrBacklog) || now {
+				return err
+			}
+			if err := r.room(ctx); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// room waits until the bucket has one more of the records that the leader was given, so that there is room for others. It has
+// all of them if uploads ended meanwhile, and then nobody but feed would give it another one.
+func (r *replication) room(ctx context.Context) error {
+	return r.await(ctx, min(r.leader.Synced()+1, r.leader.End().LSN))
+}
+
+// closing makes what waits for the bucket give up after a while, so that Close ends. The log is closed, or
+// poisoned, when stop is called.
+func (r *replication) closing() (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.stopPoints()
+	t := time.AfterFunc(releaseTimeout, r.cancel)
+	return func() { t.Stop() }
+}
+
+// close gives the lease back, if the bucket gets all in time, and ends the work. The log is closed. It
+// returns the mark for the manifest; nil: it stays. log is the error of closing the log.
+func (r *replication) close(log error) *snapshot.Replica {
+	if r == nil || r.leader == nil {
+		return nil
+	}
+	defer r.stop()
+	ctx, cancel := context.WithTimeout(r.ctx, releaseTimeout)
+	defer cancel()
+	err := log
+	for err == nil && !r.hasAll() { // to release says that nothing is lost
+		if r.e.Opts.Inline {
+			err = r.feed(ctx)
+		} else {
+			sleep(ctx, ageStep/10)
+			err = ctx.Err()
+		}
+	}
+	if err == nil && r.e.Opts.Inline {
+		err = r.pump(ctx, r.given)
+	}
+	if err == nil {
+		err = r.leader.Release(ctx)
+	}
+	if err != nil {
+		r.e.Opts.Logger.Warn("the bucket may not have all", "error", err, "records", r.given-r.leader.Synced())
+	}
+	return r.mark(r.leader.SyncedAt())
+}
+
+// hasAll reports whether the leader has all that was given.
+func (r *replication) hasAll() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fed
+}
+
+// stop ends the work in the background.
+func (r *replication) stop() {
+	if r == nil {
+		return
+	}
+	r.cancel()
+	r.work.Wait()
+}
+
+// judge judges the replica, for Health.
+func (r *replication) judge(h *metrics.Health) {
+	if r == nil || r.leader == nil {
+		return
+	}
+	m := &metrics.Replica{Mode: string(r.o.Mode), Epoch: r.leader.Epoch(), Lag: r.lag()}
+	select {
+	case <-r.seeded:
+		m.Seeded = true
+	default:
+	}
+	h.Replica = m
+	r.mu.Lock()
+	fenced, trouble := r.fenced, r.trouble
+	r.mu.Unlock()
+	if trouble == nil {
+		trouble = r.leader.Trouble()
+	}
+	if trouble != nil {
+		m.Trouble = trouble.Error()
+	}
+	switch {
+	case fenced:
+		addProblem(h, metrics.TroubleReplica, metrics.StatusFailed, replica.ErrFenced, "%v", replica.ErrFenced)
+	case trouble != nil:
+		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, trouble, "%v", trouble)
+	case m.Lag.Age > r.o.Interval+max(lagGrace, r.o.MaxLag):
+		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, nil, "%d records are not in the bucket after %v", m.Lag.Records,
+			m.Lag.Age.Round(time.Millisecond))
+	}
+}

@@ -1,0 +1,401 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// refuseReplicated refuses to write to a directory whose log is kept in a bucket without that bucket, and
+// to one that a restore left half made.
+func (e *Engine) refuseReplicated(st snapshot.State) error {
+	switch r := st.Replica; {
+	case r == nil || e.Opts.follows:
+	case r.Epoch == 0:
+		return errHalfRestored
+	case e.Opts.Replica.Bucket == nil:
+		return fault.ErrReplicated
+	}
+	return nil
+}
+
+// errHalfRestored is the error for a directory in which a restore from a bucket was interrupted.
+var errHalfRestored = fmt.Errorf("a restore from a bucket was interrupted here; remove the directory, and restore again: %w", fault.ErrReplicated)
+
+// Detach makes a directory whose log is kept in a bucket a store of its own, which opens without the bucket.
+// It is never part of that lineage again.
+func Detach(dir string, opts Options) error {
+	opts.Replica, opts.follows = Replica{}, true
+	e, err := Open(dir, opts)
+	if err != nil {
+		return err
+	}
+	if r := e.manifest.State().Replica; r != nil && r.Epoch == 0 {
+		err = errHalfRestored
+	} else {
+		err = e.SetLineage(nil, false)
+	}
+	return errors.Join(err, e.Close())
+}
+
+// SetLineage says in the manifest where the store stands in a lineage: as a new directory of it, which has not led yet. nil:
+// in none. The log has all records behind the place.
+func (e *Engine) SetLineage(at *replica.Position, restored bool) error {
+	m := &snapshot.Replica{}
+	if at != nil {
+		m = &snapshot.Replica{Dir: e.newID(), Restored: restored, LSN: at.LSN, Stamp: at.Stamp, Epoch: at.Epoch, Seq: at.Seq, Chain: at.Chain}
+		if old := e.manifest.State().Replica; old != nil {
+			m.ChainKey = old.ChainKey
+		}
+	}
+	_, err := e.manifest.Apply(snapshot.Edit{Replica: m})
+	return err
+}
+
+// newID returns a random number that is not 0.
+func (e *Engine) newID() uint64 {
+	for {
+		if id := e.Opts.Rand(); id != 0 {
+			return id
+		}
+	}
+}
+
+// lead makes the store the leader of its lineage: after the replay, and before any record is its own. It
+// applies what the bucket has beyond the end of the log. What the log has beyond the bucket goes there
+// again, unless another directory led since: then it is saved beside, and the error is
+// replica.ErrDiverged.
+func (e *Engine) lead() error {
+	if e.Opts.Replica.Bucket == nil {
+		return nil
+	}
+	ctx := e.Opts.Opening
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	r := e.replica
+	m := e.manifest.State().Replica
+	if m == nil {
+		// Nothing ties the directory to a lineage that may be in the bucket: Begin refuses it then.
+		m = &snapshot.Replica{Dir: e.newID()}
+		if e.Keys != nil {
+			m.ChainKey = make([]byte, 32)
+			if e.Opts.Entropy != nil {
+				e.Opts.Entropy(m.ChainKey)
+			} else {
+				_, _ = rand.Read(m.ChainKey) // never fails
+			}
+		}
+	}
+	r.ro = e.lineageOptions(m)
+	leader, err := r.takeOver(ctx, m)
+	if errors.Is(err, replica.ErrNoLineage) {
+		leader, err = r.begin(ctx, m)
+	}
+	if err == nil {
+		err = e.log.Sync(ctx) // what came from the bucket is given now, and not once there is a leader
+	}
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	r.leader = leader
+	end := e.log.LastLSN()
+	e.flusher.patchFloor.Store(uint64(end) + 1) // others cut their logs elsewhere; see flusher
+	r.given, r.fed, r.local = end, r.leader.End().LSN == end, nil
+	if r.given > r.leader.Synced() {
+		r.ages = append(r.ages, aged{end, time.Now()})
+	}
+	if _, err := e.manifest.Apply(snapshot.Edit{Replica: r.mark(r.leader.SyncedAt())}); err != nil {
+		return err
+	}
+	return r.begun(ctx)
+}
+
+// lineageOptions are those of package replica for a directory.
+func (e *Engine) lineageOptions(m *snapshot.Replica) replica.Options {
+	o := e.Opts.Replica
+	ro := replica.Options{Bucket: o.Bucket, Store: e.Found.StoreID, Dir: fmt.Sprintf("%016x", m.Dir), Keys: e.Files.Keys,
+		ChainKey: m.ChainKey, TTL: o.TTL, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes}
+	if o.Mode == replica.Sync || e.Opts.Inline {
+		ro.Interval = 0
+	}
+	if e.Opts.Inline {
+		ro.Owner = fmt.Sprintf("%016x", e.newID())
+	}
+	return ro
+}
+
+// begin begins a lineage in an empty bucket. The manifest says where, before HEAD does: a crash leaves a
+// directory that finds its own lineage.
+func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.Leader, error) {
+	e := r.e
+	if !e.Opts.Inline {
+		if err := bucket.Probe(ctx, r.o.Bucket); err != nil {
+			return nil, err
+		}
+	}
+	end := e.log.LastLSN()
+	if m.LSN != end || m.Epoch != 1 || m.Seq != 0 { // else it was tried before
+		m.Restored, m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = false, end, 0, 1, 0, replica.Chain{}
+		for i := 0; i < len(m.Chain) && end > 0; i++ {
+			m.Chain[i] = byte(e.Opts.Rand()) // nobody knows the records before
+		}
+		if _, err := e.manifest.Apply(snapshot.Edit{Replica: m}); err != nil {
+			return nil, err
+		}
+	}
+	leader, err := replica.Begin(ctx, r.ro, &localChain{from: end, chains: []replica.Chain{m.Chain}}, r.o.Mode)
+	if errors.Is(err, replica.ErrNotEmpty) {
+		err = fmt.Errorf("%w: the directory never followed the lineage that is there: restore it from the bucket", err)
+	}
+	return leader, err
+}
+
+// takeOver follows the lineage from the mark to its end, and leads from there.
+func (r *replication) takeOver(ctx context.Context, m *snapshot.Replica) (leader *replica.Leader, err error) {
+	e := r.e
+	at := replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
+	if m.Epoch == 0 { // the directory is in no lineage
+		if _, err := replica.Points(ctx, r.ro); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: the directory was restored to an earlier moment, or from a backup, or never followed the bucket", replica.ErrDiverged)
+	}
+	if r.local, err = e.chainFrom(at, m.ChainKey); err != nil {
+		return nil, err
+	}
+	leader, err = r.takeOverFrom(ctx, at, m.Restored)
+	if errors.Is(err, replica.ErrPointGone) { // retention has passed the mark, and the log goes further
+		leader, err = r.takeOverFrom(ctx, replica.Position{}, m.Restored)
+	}
+	if errors.Is(err, replica.ErrDiverged) {
+		if r.same.LSN < at.LSN {
+			r.same = at
+		}
+		err = errors.Join(err, r.saveTail(r.same))
+	}
+	return leader, err
+}
+
+func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, restored bool) (leader *replica.Leader, err error) {
+	f, err := replica.Follow(ctx, r.ro, r.local, from)
+	if err != nil {
+		return nil, err
+	}
+	apply := func(b []replica.Batch) error { return r.e.ApplyBatches(ctx, b) }
+	clock := r.o.Clock
+	if began := time.Now(); clock == nil {
+		clock = func() time.Duration { return time.Since(began) }
+	}
+	for began := clock(); ; {
+		// The lock of the directory is held: its last leader has ended.
+		own := f.Own()
+		err = replica.ErrLeased
+		if own || f.Vacant() {
+			leader, err = f.TakeOver(ctx, replica.TakeOver{Mode: r.o.Mode, Force: own, LoseTail: r.o.AcceptLoss || restored}, apply)
+		}
+		if !errors.Is(err, replica.ErrLeased) || clock()-began > 2*r.o.TTL {
+			break
+		}
+		sleep(ctx, r.o.TTL/20)
+		if err := errors.Join(ctx.Err(), f.Look(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	r.same = f.Position()
+	return leader, err
+}
+
+// begun begins the work of a leader. In mode Sync it returns when the bucket has all that anybody can see.
+func (r *replication) begun(ctx context.Context) error {
+	r.start()
+	if r.e.Opts.Inline {
+		if err := errors.Join(r.feed(ctx), r.seed(ctx)); err != nil {
+			return err
+		}
+	}
+	if r.o.Mode != replica.Sync {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	defer cancel()
+	if err := r.await(ctx, r.given); err != nil {
+		return fmt.Errorf("replica: the bucket does not have the end of the log: %w", err)
+	}
+	if err := r.leader.SetMode(ctx, replica.Sync); err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	return nil
+}
+
+// localChain is what the log has of a lineage: the chain behind each record from one on. It implements replica.Local.
+type localChain struct {
+	key    []byte
+	from   base.LSN
+	chains []replica.Chain // behind record from and those that follow
+}
+
+// End implements replica.Local.
+func (c *localChain) End() base.LSN { return c.from + base.LSN(len(c.chains)) - 1 }
+
+// Chain implements replica.Local.
+func (c *localChain) Chain(lsn base.LSN) (replica.Chain, error) {
+	if lsn < c.from || lsn > c.End() {
+		return replica.Chain{}, fmt.Errorf("the chain behind record %d is not known, but of records %d to %d", lsn, c.from, c.End())
+	}
+	return c.chains[lsn-c.from], nil
+}
+
+func (c *localChain) add(record []byte) {
+	c.chains = append(c.chains, c.chains[len(c.chains)-1].Next(c.key, c.End()+1, record))
+}
+
+// chainFrom computes the chain over the log from a place on.
+func (e *Engine) chainFrom(at replica.Position, key []byte) (*localChain, error) {
+	c := &localChain{key: key, from: at.LSN, chains: []replica.Chain{at.Chain}}
+	return c, e.readLog(at.LSN+1, e.log.LastLSN(), func(_ base.LSN, record []byte) error {
+		c.add(record)
+		return nil
+	})
+}
+
+// errReadEnough ends readLog.
+var errReadEnough = errors.New("enough")
+
+// readLog calls visit for the records from one to another, which are durable. The slice is valid
+// during the call. Commits may go on.
+func (e *Engine) readLog(from, to base.LSN, visit func(base.LSN, []byte) error) error {
+	if from > to {
+		return nil
+	}
+	st := e.manifest.State()
+	for len(st.Logs) > 1 && st.Logs[1].BaseLSN <= from { // a flush may remove it
+		st.Logs = st.Logs[1:]
+	}
+	last := from - 1
+	_, err := wal.Recover(wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: st.LogNums(), FromLSN: from, Origin: st.StoreID,
+		Salts: st.LogSalts(), ReadOnly: true, Keys: e.Files.Keys}, func(en wal.Entry) error {
+		if en.LSN > to {
+			return errReadEnough
+		}
+		last = en.LSN
+		return visit(en.LSN, en.Payload)
+	})
+	switch {
+	case errors.Is(err, errReadEnough):
+		return nil
+	case err == nil && last < to:
+		return &fault.CorruptionError{File: "log", Kind: "log", Offset: -1, Detail: fmt.Sprintf("it ends with record %d, and %d was durable", last, to)}
+	}
+	return err
+}
+
+// A batch that is made of the log ends at so many records or bytes.
+const (
+	readRecords = 256
+	readBytes   = 1 << 20
+)
+
+// readBatches is readLog with batches, which the callee may keep. Their stamps are the times of the commits.
+func (e *Engine) readBatches(from, to base.LSN, visit func(replica.Batch) error) error {
+	b, size := replica.Batch{First: from}, 0
+	err := e.readLog(from, to, func(lsn base.LSN, record []byte) error {
+		if rec, err := DecodeRecord(record); err == nil {
+			b.Stamp = rec.time
+		}
+		b.Records = append(b.Records, bytes.Clone(record))
+		if size += len(record); len(b.Records) < readRecords && size < readBytes {
+			return nil
+		}
+		full := b
+		b, size = replica.Batch{First: lsn + 1, Stamp: b.Stamp}, 0
+		return visit(full)
+	})
+	if err == nil && len(b.Records) > 0 {
+		err = visit(b)
+	}
+	return err
+}
+
+// tailBytes is from which size on a file of a tail gets no further batch.
+const tailBytes = 32 << 20
+
+// TailName is the file in which the records from first on are saved that a directory has, and the lineage
+// has not.
+func TailName(first base.LSN) string { return fmt.Sprintf("diverged-%020d.tail", first) }
+
+// saveTail saves what the log has behind a place, as replica.EncodeTail does. A file that is there is as it would be
+// written.
+func (r *replication) saveTail(at replica.Position) error {
+	var batches []replica.Batch
+	size := 0
+	save := func() error {
+		if len(batches) == 0 {
+			return nil
+		}
+		b, err := replica.EncodeTail(r.ro, at, batches)
+		if err != nil {
+			return err
+		}
+		last := batches[len(batches)-1].Last()
+		name := TailName(batches[0].First)
+		batches, size = nil, 0
+		at.LSN, at.Seq = last, at.Seq+1
+		if at.Chain, err = r.local.Chain(last); err != nil {
+			return err
+		}
+		return r.e.writeWhole(name, b)
+	}
+	err := r.e.readBatches(at.LSN+1, r.local.End(), func(b replica.Batch) error {
+		batches = append(batches, b)
+		for _, rec := range b.Records {
+			size += len(rec)
+		}
+		if size < tailBytes {
+			return nil
+		}
+		return save()
+	})
+	if err == nil {
+		err = save()
+	}
+	if err != nil {
+		return fmt.Errorf("save what the bucket does not have: %w", err)
+	}
+	return nil
+}
+
+// writeWhole makes a file, whole and durable or not at all, unless it is there.
+func (e *Engine) writeWhole(name string, b []byte) error {
+	if f, err := e.Opts.FS.Open(filepath.Join(e.Dir, name)); err == nil {
+		return f.Close()
+	}
+	temp := filepath.Join(e.Dir, name+".tmp")
+	_ = e.Opts.FS.Remove(temp) // of a crash
+	f, err := e.Opts.FS.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = e.Opts.FS.Rename(temp, filepath.Join(e.Dir, name))
+	}
+	if err == nil {
+		err = e.Opts.FS.SyncDir(e.Dir)
+	}
+	return err
+}
