@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/engine/backup"
+	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -147,4 +148,22 @@ func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyRep
 		return nil, err
 	}
 	return verifyReport(dir, rep), err
+}
+
+// Moment is up to where a store is restored from a bucket: the longest prefix of its commits that neither of the two
+// excludes. The zero Moment is the end. It is of a package for this repository, as are the next two.
+type Moment = backup.Moment
+
+// BucketReport says what was restored from a bucket.
+type BucketReport = backup.FromBucketReport
+
+// RestoreBucket makes a store in dir, which must be empty or missing, of what disk.Options.Replica has kept in a
+// bucket. A store that was restored to the end opens with that bucket alone, and goes on where the old machine ended. One
+// that was restored to a moment is a store of its own: it opens without a bucket, or with an empty one.
+//
+// Errors: replica.ErrNoLineage for a bucket without a store; replica.ErrSeeding if it is not complete yet;
+// replica.ErrPointGone if what is needed was deleted meanwhile; fault.CorruptionError, fault.ErrNotEmpty. After an
+// error what was written is removed; after a crash Open refuses dir, which has to be removed.
+func RestoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o BackupOptions) (*BucketReport, error) {
+	return backup.FromBucket(ctx, b, dir, at, o.options("restore"))
 }

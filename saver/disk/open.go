@@ -135,6 +135,10 @@ type Options struct {
 	// taken.
 	EncryptExisting bool
 
+	// Replica keeps the log in a bucket, too, so that nothing is lost with the machine; the zero value is none. A
+	// directory that has one opens for writing only with it: else the error is fault.ErrReplicated.
+	Replica Replica
+
 	// Events are called, on the goroutine that notices, when the store flushed,
 	// compacted, or met trouble. They must not block nor call the Saver. All of
 	// them are logged too: docs/operations.md has the messages.
@@ -146,6 +150,10 @@ type Options struct {
 	// Simulation is for tests of this repository.
 	Simulation Simulation
 }
+
+// Replica says where the log is kept and what a call waits for. It stands on types of packages that are for this repository,
+// and makes no promise beyond its fields.
+type Replica = engine.Replica
 
 // Saver is the durable saver. It implements saver.Saver and saver.Eraser. All
 // methods are safe for concurrent use; one process at a time has a directory
@@ -226,7 +234,7 @@ func (opts *Options) EngineOptions() engine.Options {
 		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
 		Hot: layout.HotEntries, Series: layout.SeriesOf, Listed: layout.IsRecord, Events: opts.Events, Clock: opts.Clock, Logger: opts.Logger,
-		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
+		Replica: opts.Replica, Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
 }
 
