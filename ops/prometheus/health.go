@@ -15,7 +15,7 @@ var (
 
 var troubles = []metrics.Trouble{
 	metrics.TroubleClosed, metrics.TroublePoisoned, metrics.TroubleDiskFull, metrics.TroubleDiskLow, metrics.TroubleDisk,
-	metrics.TroubleLag, metrics.TroubleBacklog, metrics.TroubleDebt, metrics.TroubleBackground, metrics.TroubleCorruption,
+	metrics.TroubleLag, metrics.TroubleBacklog, metrics.TroubleDebt, metrics.TroubleBackground, metrics.TroubleCorruption, metrics.TroubleReplica,
 }
 
 func collectHealth(ch chan<- prometheus.Metric, h metrics.Health) {

@@ -29,9 +29,19 @@ func gauge(name, help string, value func(*sample) float64, labels ...string) num
 }
 
 // maybe is a gauge that is not always known.
-func maybe(name, help string, value func(*sample) (float64, bool)) number {
-	d, _ := desc(name, help, nil)
-	return number{d, prometheus.GaugeValue, nil, value}
+func maybe(name, help string, value func(*sample) (float64, bool), labels ...string) number {
+	d, values := desc(name, help, labels)
+	return number{d, prometheus.GaugeValue, values, value}
+}
+
+// ofReplica is a gauge of stores whose log is kept in a bucket.
+func ofReplica(name, help string, value func(*metrics.Replica) float64, labels ...string) number {
+	return maybe(name, help, func(s *sample) (float64, bool) {
+		if s.health.Replica == nil {
+			return 0, false
+		}
+		return value(s.health.Replica), true
+	}, labels...)
 }
 
 func timing(name, help string, value func(*sample) metrics.Histogram, labels ...string) histogram {
@@ -42,6 +52,7 @@ func timing(name, help string, value func(*sample) metrics.Histogram, labels ...
 const (
 	saveErrors  = "Saves that returned an error. reason \"failed\": the store could not; \"refused\": the caller's arguments, a conflict, a deleted thread, a cancelled context."
 	serdeHelp   = "Time the serializer took for one value."
+	modeHelp    = "When a commit is acknowledged: 1 for the mode that the store has, 0 for the others."
 	serdeErrors = "Values the serializer refused."
 	itemsHelp   = "Items of the long-term store asked for by key, by result."
 	resultsHelp = "Results of nodes looked up in the node cache, by result."
@@ -71,6 +82,15 @@ var numbers = []number{
 	gauge("stele_lag_records", "Records acknowledged and not known to survive power loss.", func(s *sample) float64 { return float64(s.health.Lag.Records) }),
 	gauge("stele_lag_bytes", "Size of these records, about.", func(s *sample) float64 { return float64(s.health.Lag.Bytes) }),
 	gauge("stele_lag_age_seconds", "Age of the oldest of these records, about.", func(s *sample) float64 { return s.health.Lag.Age.Seconds() }),
+
+	ofReplica("stele_replica_lag_records", "Records that the log has and the bucket has not.", func(r *metrics.Replica) float64 { return float64(r.Lag.Records) }),
+	ofReplica("stele_replica_lag_age_seconds", "Age of the oldest of these records, about.", func(r *metrics.Replica) float64 { return r.Lag.Age.Seconds() }),
+	ofReplica("stele_replica_epoch", "The number of this leader's reign.", func(r *metrics.Replica) float64 { return float64(r.Epoch) }),
+	ofReplica("stele_replica_seeded", "1 if the bucket has a point from which it can be restored.", func(r *metrics.Replica) float64 { return truth(r.Seeded) }),
+	ofReplica("stele_replica_trouble", "1 if the last work with the bucket failed.", func(r *metrics.Replica) float64 { return truth(r.Trouble != "") }),
+	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "async") }, "mode", "async"),
+	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "bounded") }, "mode", "bounded"),
+	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "sync") }, "mode", "sync"),
 
 	counter("stele_cache_lookups_total", cacheHelp, func(s *sample) float64 { return float64(s.metrics.CacheHits) }, "result", "hit"),
 	counter("stele_cache_lookups_total", cacheHelp, func(s *sample) float64 { return float64(s.metrics.CacheMisses) }, "result", "miss"),

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	steleprom "github.com/stele-go/stele/ops/prometheus"
+	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -26,7 +27,7 @@ const (
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	d := open(t, disk.Options{})
+	d := open(t, disk.Options{Replica: disk.Replica{Bucket: buckettest.NewSim(nil)}})
 	c := steleprom.NewQueueCollector(queue(t, d))
 	_, end := c.Begin(nil)(ctx, runs.Run{Spec: runs.Spec{Graph: "g"}})
 	end(runs.ErrFenced)
