@@ -160,12 +160,18 @@ func decodeText(name, kind string, b []byte, into any) error {
 }
 
 func decodeHead(store uint64, b []byte) (*head, error) {
+	h, err := decodeAnyHead(b)
+	if err == nil && h.Store != store {
+		return nil, otherStore(headKey, h.Store, store)
+	}
+	return h, err
+}
+
+// decodeAnyHead decodes the HEAD of whatever store.
+func decodeAnyHead(b []byte) (*head, error) {
 	h := new(head)
 	if err := decodeText(headKey, "HEAD", b, h); err != nil {
 		return nil, err
-	}
-	if h.Store != store {
-		return nil, otherStore(headKey, h.Store, store)
 	}
 	if err := h.check(); err != nil {
 		return nil, damaged(headKey, "HEAD", "%v", err)
