@@ -1,10 +1,10 @@
 // Command stele looks into stores, checks them, copies them in and out, and saves what can be
 // saved of damaged ones. docs/operations.md says when to use what.
 //
-//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|erase-user|move-items|salvage|backup|restore|import|export|serve|studio|dev|version
+//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|erase-user|move-items|salvage|backup|restore|import|export|serve|studio|dev|replica|version
 //
-// Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import and
-// studio --write works beside a running writer, without the store's lock, and changes nothing in
+// Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
+// replica detach and studio --write works beside a running writer, without the store's lock, and changes nothing in
 // the store. With --json every command writes JSON: one object, or, where a list may be long
 // (threads, log, dump), one object a line.
 //
@@ -14,8 +14,8 @@
 //
 // # Exit codes
 //
-//	0  done; verify: nothing is damaged; salvage: nothing is lost
-//	1  verify: damage was found; salvage: the new store is there, but not everything is in it;
+//	0  done; verify and replica verify: nothing is damaged; salvage: nothing is lost
+//	1  verify and replica verify: damage was found; salvage: the new store is there, but not everything is in it;
 //	   import, export: something could not be copied, and was kept apart; erase-user:
 //	   something stayed that cannot be read
 //	2  the command could not do its work: bad arguments, no store, damage, a device error

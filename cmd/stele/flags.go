@@ -15,6 +15,7 @@ type flags struct {
 	noProgress bool
 	cacheMiB   int64
 	keyFile    string
+	replica    string // the bucket of the store that a command writes to
 }
 
 func (f *flags) register(root *cobra.Command) {
@@ -38,6 +39,13 @@ func (f *flags) access() (admin.Access, error) {
 			return admin.Access{}, err
 		}
 		o.Keys = keys
+	}
+	if f.replica != "" {
+		b, err := openBucket(context.Background(), f.replica)
+		if err != nil {
+			return admin.Access{}, err
+		}
+		o.Replica = disk.Replica{Bucket: b}
 	}
 	return admin.Access{Options: o}, nil
 }

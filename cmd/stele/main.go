@@ -51,9 +51,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// hint adds to an error about a directory that is no store that it is a backup of one. A command names
+// hint adds to an error about a store that is kept in a bucket how to name that, and to one about a directory that is no store
+// that it is a backup of one. A command names
 // its source before its target, so the error is about the first argument that exists.
 func hint(err error, args []string) error {
+	if errors.Is(err, fault.ErrReplicated) {
+		return fmt.Errorf("%w: give --replica BUCKET, or make it a store without one with stele replica detach", err)
+	}
 	if !errors.Is(err, fault.ErrNotStore) {
 		return err
 	}
@@ -82,15 +86,15 @@ func (a *app) root() *cobra.Command {
 		Short: "Look into stele stores, check them, copy them, save what can be saved",
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
-Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import and
-studio --write works beside a running writer and changes nothing.
+Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
+replica detach and studio --write works beside a running writer and changes nothing.
 Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.eraseUserCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), writing(a.moveItemsCmd()), a.versionCmd())
+		a.verifyCmd(), a.dumpCmd(), a.replicated(writing(a.serveCmd())), a.replicated(writing(a.compactCmd())), a.replicated(writing(a.eraseCmd())), a.replicated(writing(a.eraseUserCmd())), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.replicated(writing(a.studioCmd())), writing(a.devCmd()), a.replicated(writing(a.moveItemsCmd())), a.replicaCmd(), a.versionCmd())
 	sayUsage(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -33,9 +34,9 @@ const itemSweep = 5 * time.Minute
 
 // serveFlags say how to serve, as they are typed.
 type serveFlags struct {
-	listen, tokenFile, cert, key, log, sync string
-	idle, idleExit, grace, ttl              time.Duration
-	beyond                                  serveBeyond
+	listen, tokenFile, cert, key, log, sync, replicaMode string
+	idle, idleExit, grace, ttl                           time.Duration
+	beyond                                               serveBeyond
 }
 
 func (a *app) serveCmd() *cobra.Command {
@@ -71,13 +72,15 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.StringVar(&f.log, "log", "warn", "what to log to stderr: error, warn, info, debug, or access, which is every call")
 	p.StringVar(&f.sync, "sync", "always", "when a call is durable: always, interval (within a second), or never (when the system writes it)")
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
+	p.StringVar(&f.replicaMode, "replica-mode", "async", "when a call is acknowledged with --replica: async, which the bucket follows within about a second; bounded, which waits while it is further behind than 10 s; or sync, when the bucket has it")
 	f.beyond.register(p)
 	return cmd
 }
 
 var (
-	logLevels = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug, "access": server.LevelAccess}
-	syncModes = map[string]disk.SyncMode{"always": disk.SyncAlways, "interval": disk.SyncInterval, "never": disk.SyncNever}
+	logLevels    = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug, "access": server.LevelAccess}
+	replicaModes = map[string]replica.Mode{"async": replica.Async, "bounded": replica.Bounded, "sync": replica.Sync}
+	syncModes    = map[string]disk.SyncMode{"always": disk.SyncAlways, "interval": disk.SyncInterval, "never": disk.SyncNever}
 )
 
 // choose is the meaning of a flag that has one of a few values.
@@ -178,6 +181,9 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	o := access.Options
 	o.CacheBytes, o.Logger, o.DefaultTTL = 0, log, f.ttl // the cache is the store's own
 	if o.Sync, err = choose("sync", f.sync, syncModes); err != nil {
+		return nil, err
+	}
+	if o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes); err != nil {
 		return nil, err
 	}
 	d, err := disk.Open(dir, o)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -115,13 +116,27 @@ func printBackup(p *printer, rep *admin.BackupReport) {
 }
 
 func (a *app) restoreCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "restore BACKUP NEWDIR", Short: "Make a store of a backup, checked before it becomes one",
-		Long: `Make a store in NEWDIR, which must be empty or missing, of a backup. Every byte is
-checked on the way and the whole store is verified before it becomes one. It is the
-store that was backed up, id included: only one of the two should go on.`,
+	var at string
+	cmd := &cobra.Command{
+		Use: "restore BACKUP|BUCKET NEWDIR", Short: "Make a store of a backup or of a bucket, checked before it becomes one",
+		Long: `Make a store in NEWDIR, which must be empty or missing, of a backup, or of what a bucket
+holds of a store: see stele replica --help. Every byte is checked on the way and the whole
+store is verified before it becomes one. It is the store that was backed up, id included:
+only one of the two should go on.
+
+Of a bucket the store is made as it is now, or as it was --at a time or behind a record. Made
+as it is now it can go on with the bucket, in place of the store that wrote it. Made as it was
+it is a store of its own, and wants another bucket.`,
+		Example: `  stele restore backup store
+  stele restore s3://agents/prod store --at 2026-02-03T14:05:00Z`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isBucket(args[0]) {
+				return a.restoreBucket(cmd.Context(), args[0], args[1], at)
+			}
+			if at != "" {
+				return errors.New("--at is for a bucket; a backup is one moment")
+			}
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
 				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
 			}, func(p *printer, rep *admin.VerifyReport) {
@@ -129,4 +144,22 @@ store that was backed up, id included: only one of the two should go on.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&at, "at", "", "of a bucket: the last moment that the new store has, a time (UTC unless it says its zone) or the number of a record")
+	return cmd
+}
+
+func (a *app) restoreBucket(ctx context.Context, address, dir, at string) error {
+	moment, err := parseMoment(at)
+	if err != nil {
+		return err
+	}
+	b, err := openBucket(ctx, address)
+	if err != nil {
+		return err
+	}
+	return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.BucketReport, error) {
+		return admin.RestoreBucket(ctx, b, dir, moment, admin.BackupOptions{Access: access, Progress: tell})
+	}, func(p *printer, rep *admin.BucketReport) {
+		p.line("restored to %s: records up to %d of %s, epoch %d, from the point of record %d (%s)", dir, rep.LastLSN, stampOrDash(rep.Stamp), rep.Epoch, rep.Point, rep.Took.Round(time.Millisecond))
+	})
 }

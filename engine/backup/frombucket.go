@@ -317,3 +317,32 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 	}
 	return rep, errors.Join(err, e.Close())
 }
+
+// LineageKeys are the keys of the lineage in a bucket, whose store is encrypted with keys: those of its chunks, and that of
+// its chain. They are in the manifest of the newest point; without any, or without encryption, both are nil.
+func LineageKeys(ctx context.Context, b bucket.Bucket, store uint64, keys seal.KeyProvider) (*seal.Keyring, []byte, error) {
+	r := &fromBucket{ro: replica.Options{Bucket: b, Store: store}}
+	points, err := replica.Points(ctx, r.ro)
+	if err != nil || len(points) == 0 || keys == nil {
+		return nil, nil, err
+	}
+	p, err := replica.ReadPoint(ctx, r.ro, points[len(points)-1])
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range p.Files {
+		if f.Name != engine.PointState {
+			continue
+		}
+		var state writerAt
+		if err := r.get(ctx, f, &state); err != nil {
+			return nil, nil, err
+		}
+		st, ring, err := check.Manifest(state, keys)
+		if err != nil || st.Replica == nil {
+			return nil, nil, err
+		}
+		return ring, st.Replica.ChainKey, nil
+	}
+	return nil, nil, &fault.CorruptionError{File: p.Files[0].Key, Kind: "point", Offset: -1, Detail: "it has no manifest"}
+}

@@ -141,6 +141,15 @@ func (s *Captured) keep(fsys vfs.FS, names []string) error {
 	return nil
 }
 
+// Manifest decodes a manifest that is in no directory, and returns the keys of its store.
+func Manifest(manifest []byte, keys seal.KeyProvider) (snapshot.State, *seal.Keyring, error) {
+	s := newCaptured("", keys)
+	s.FS.KeepBytes(snapshot.ManifestName(1), manifest)
+	st, _, err := snapshot.Load(s.FS, "", snapshot.WithKeys(s.keys))
+	s.State = st
+	return st, s.Keyring(), err
+}
+
 // Assemble makes a Captured of files in dir and the bytes of a manifest that is not in dir: a store
 // before it is published.
 func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Captured, error) {

@@ -18,14 +18,14 @@ import (
 // keys, and the default serializer.
 type Access struct {
 	// Options are those of disk.Open that say how bytes are read: Serializer, Keys,
-	// CacheBytes, Logger, Clock. Each function sets the modes (ReadOnly, AllowDamage,
-	// ManualWork) itself.
+	// CacheBytes, Logger, Clock; and Replica for those that write to the store. Each function
+	// sets the modes (ReadOnly, AllowDamage, ManualWork) itself.
 	Options disk.Options
 }
 
 func (a Access) engine() engine.Options {
 	o := a.Options
-	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
+	o.ReadOnly, o.AllowDamage, o.ManualWork, o.Replica = false, false, false, disk.Replica{}
 	return o.EngineOptions()
 }
 
@@ -58,7 +58,7 @@ func (a Access) in(dir string) (held Access, done func(), err error) {
 // too.
 func (a Access) Open(dir string, allowDamage bool) (*disk.Saver, error) {
 	o := a.Options
-	o.ReadOnly, o.AllowDamage = true, allowDamage
+	o.ReadOnly, o.AllowDamage, o.Replica = true, allowDamage, disk.Replica{}
 	return disk.Open(dir, o)
 }
 

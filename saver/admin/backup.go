@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver"
@@ -155,7 +156,15 @@ func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyRep
 type Moment = backup.Moment
 
 // BucketReport says what was restored from a bucket.
-type BucketReport = backup.FromBucketReport
+type BucketReport struct {
+	Dir     string        `json:"dir"`
+	StoreID string        `json:"store_id"`
+	LastLSN uint64        `json:"last_lsn"`
+	Stamp   time.Time     `json:"stamp"` // of the last record, by the clock of the leader that wrote it
+	Epoch   uint64        `json:"epoch"` // of that leader
+	Point   uint64        `json:"point"` // the last record of the point with which the restore began
+	Took    time.Duration `json:"took_ns"`
+}
 
 // RestoreBucket makes a store in dir, which must be empty or missing, of what disk.Options.Replica has kept in a
 // bucket. A store that was restored to the end opens with that bucket alone, and goes on where the old machine ended. One
@@ -165,5 +174,20 @@ type BucketReport = backup.FromBucketReport
 // replica.ErrPointGone if what is needed was deleted meanwhile; fault.CorruptionError, fault.ErrNotEmpty. After an
 // error what was written is removed; after a crash Open refuses dir, which has to be removed.
 func RestoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o BackupOptions) (*BucketReport, error) {
-	return backup.FromBucket(ctx, b, dir, at, o.options("restore"))
+	start := time.Now()
+	rep, err := backup.FromBucket(ctx, b, dir, at, o.options("restore"))
+	if err != nil {
+		return nil, err
+	}
+	return &BucketReport{Dir: dir, StoreID: hexID(rep.StoreID), LastLSN: uint64(rep.LSN), Stamp: rep.Stamp.UTC(), Epoch: rep.Epoch,
+		Point: uint64(rep.Point), Took: time.Since(start)}, nil
+}
+
+// DetachBucket makes the store in dir, which disk.Options.Replica keeps in a bucket, a store of its own: it opens without
+// the bucket, and is never part of that lineage again. The bucket stays as it is.
+func DetachBucket(dir string, a Access) error {
+	if _, err := Describe(dir, a); err != nil { // to open would make a store
+		return err
+	}
+	return engine.Detach(dir, a.engine())
 }

@@ -169,7 +169,7 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *export.Report) {
 // and verifies it.
 func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions, rep *SalvageReport) error {
 	opts := o.Access.Options
-	opts.ReadOnly, opts.AllowDamage, opts.ManualWork = false, false, true
+	opts.ReadOnly, opts.AllowDamage, opts.ManualWork, opts.Replica = false, false, true, disk.Replica{}
 	d, err := disk.Open(out, opts)
 	if err != nil {
 		return err

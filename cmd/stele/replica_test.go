@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+)
+
+// replicatedWorld is a store that was written with a bucket, and closed: two checkpoints of alice, a second apart. It
+// returns the address of the bucket, the record of the first, and a time between the two.
+func replicatedWorld(t *testing.T, keys disk.KeyProvider) (w *world, address string, first uint64, between time.Time) {
+	w = newWorld(t)
+	dir := t.TempDir()
+	b, err := bucket.Dir(t.Context(), dir)
+	must(t, err)
+	d, err := disk.Open(w.dir, disk.Options{ManualWork: true, Clock: w.now, Keys: keys, Replica: disk.Replica{Bucket: b, Mode: "sync"}, Simulation: disk.Simulation{Rand: w.rand}})
+	must(t, err)
+	id := w.put(d, "alice", 1, "", []any{"one"})
+	first, between = d.Stats().LastLSN, w.now()
+	w.put(d, "alice", 2, id, []any{"one", "two"})
+	must(t, d.Close())
+	return w, "file://" + dir, first, between
+}
+
+// alice is the newest checkpoint of the thread in a store.
+func alice(t *testing.T, dir string, o disk.Options) string {
+	t.Helper()
+	d, err := disk.Open(dir, o)
+	must(t, err)
+	defer d.Close()
+	tup, err := d.GetTuple(t.Context(), saver.Config{ThreadID: "alice"})
+	must(t, err)
+	return tup.Checkpoint.ID
+}
+
+// TestReplica: what the commands say of a bucket, and what they make of it, whether its store is encrypted or not.
+func TestReplica(t *testing.T) {
+	for name, args := range map[string][]string{"plain": nil, "encrypted": {"--keys", writeKeys(t)}} {
+		t.Run(name, func(t *testing.T) {
+			var o disk.Options
+			if args != nil {
+				keys, err := disk.LoadKeyFile(args[1])
+				must(t, err)
+				o.Keys = keys
+			}
+			w, address, first, between := replicatedWorld(t, o.Keys)
+			run := func(more ...string) string {
+				t.Helper()
+				out, errOut, code := stele(t, append(more, args...)...)
+				if code != exitDone {
+					t.Fatalf("%v ends with %d: %s%s", more, code, out, errOut)
+				}
+				return out
+			}
+			var st replicaStatus
+			must(t, json.Unmarshal([]byte(run("--json", "replica", "status", address)), &st))
+			if !st.Released || st.Mode != "sync" || st.Epoch != 1 || uint64(st.End.LSN) <= first || st.Points != 1 || st.TTL != 15 {
+				t.Errorf("%+v", st)
+			}
+			if out := run("replica", "status", address); !strings.Contains(out, "given back") || !strings.Contains(out, st.StoreID) {
+				t.Error(out)
+			}
+			if out := run("replica", "points", address); strings.Count(out, "\n") != 2 {
+				t.Error(out)
+			}
+			if out := run("replica", "verify", address); !strings.HasPrefix(out, "clean: ") || !strings.Contains(out, "1 point") {
+				t.Error(out)
+			}
+
+			// To the end: it goes on with the bucket, and the old directory does not.
+			newest := filepath.Join(t.TempDir(), "newest")
+			run("restore", address, newest)
+			if id := alice(t, newest, disk.Options{ReadOnly: true, Keys: o.Keys}); id != checkpointID(2) {
+				t.Errorf("restored to %s", id)
+			}
+			if _, errOut, code := stele(t, append([]string{"compact", newest}, args...)...); code != exitFailed || !strings.Contains(errOut, "--replica") {
+				t.Errorf("without the bucket: %d %s", code, errOut)
+			}
+			run("compact", newest, "--replica", address)
+			run("compact", w.dir, "--replica", address) // it has all that the lineage has
+
+			// To a record and to a time: stores of their own.
+			for _, at := range []string{jsonOf(first), between.Format(time.RFC3339)} {
+				dir := filepath.Join(t.TempDir(), "earlier")
+				out := run("restore", address, dir, "--at", at)
+				if id := alice(t, dir, disk.Options{Keys: o.Keys}); id != checkpointID(1) {
+					t.Errorf("%s: restored to %s: %s", at, id, out)
+				}
+				if _, errOut, code := stele(t, append([]string{"compact", dir, "--replica", address}, args...)...); code != exitFailed {
+					t.Errorf("a store of an earlier moment goes on with the bucket: %s", errOut)
+				}
+			}
+
+			run("replica", "detach", newest)
+			run("compact", newest)
+		})
+	}
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// writeKeys is a file with a key.
+func writeKeys(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "keys")
+	must(t, os.WriteFile(path, []byte("1 "+strings.Repeat("5a", 32)+"\n"), 0o600))
+	return path
+}
+
+// TestReplicaDamaged: verify says so, with exit code 1.
+func TestReplicaDamaged(t *testing.T) {
+	_, address, _, _ := replicatedWorld(t, nil)
+	dir := strings.TrimPrefix(address, "file://")
+	chunks, err := filepath.Glob(filepath.Join(dir, "e0000000001", "000000000000@1"))
+	must(t, err)
+	if len(chunks) != 1 {
+		t.Fatalf("chunks %v in %v", chunks, list(t, dir))
+	}
+	damage(t, chunks[0], "garbage")
+	out, errOut, code := stele(t, "replica", "verify", address)
+	if code != exitFound || !strings.Contains(out, "DAMAGE") {
+		t.Errorf("%d %s%s", code, out, errOut)
+	}
+}
+
+// TestReplicaRefuses: what is wrong with an address, a bucket or a moment, in words of the shell.
+func TestReplicaRefuses(t *testing.T) {
+	_, address, _, _ := replicatedWorld(t, nil)
+	empty := "file://" + t.TempDir()
+	to := filepath.Join(t.TempDir(), "new")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"replica", "status", "bucket"}, "s3://NAME/PREFIX"},
+		{[]string{"replica", "status", "s3://"}, "s3://"},
+		{[]string{"replica", "status", "file:///nowhere/at/all"}, "no such file"},
+		{[]string{"replica", "points", empty}, "no lineage"},
+		{[]string{"replica", "verify", empty}, "no lineage"},
+		{[]string{"restore", empty, to}, "no lineage"},
+		{[]string{"restore", address, to, "--at", "yesterday"}, "2026-02-03T14:05:00Z"},
+		{[]string{"restore", address, to, "--at", "1999-01"}, "not \"1999-01\""},
+		{[]string{"restore", address, to, "--at", "1999-01-01 00:00"}, "no point"},
+		{[]string{"restore", "backup", to, "--at", "5"}, "--at is for a bucket"},
+		{[]string{"replica", "detach", filepath.Join(t.TempDir(), "none")}, "not a stele store"},
+		{[]string{"serve", to, "--replica", address, "--replica-mode", "never"}, "async"},
+	} {
+		out, errOut, code := stele(t, c.args...)
+		if code != exitFailed || !strings.Contains(errOut, c.says) || goWords.MatchString(errOut) {
+			t.Errorf("%v ends with %d: %s%s", c.args, code, out, errOut)
+		}
+		if left, err := os.ReadDir(to); err == nil && len(left) > 0 {
+			t.Errorf("%v left %v", c.args, left)
+			must(t, os.RemoveAll(to))
+		}
+	}
+}
