@@ -326,7 +326,7 @@ func (r *replication) start() {
 		return
 	}
 	r.work.Go(func() {
-		if errors.Is(r.leader.Run(r.ctx), replica.ErrFenced) && r.ctx.Err() == nil {
+		if errors.Is(r.leader.Run(r.ctx), replica.ErrFenced) && r.points.Err() == nil {
 			r.mu.Lock()
 			r.fenced = true
 			r.mu.Unlock()

@@ -147,7 +147,7 @@ func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.
 	}
 	end := e.log.LastLSN()
 	if m.LSN != end || m.Epoch != 1 || m.Seq != 0 { // else it was tried before
-		m.Restored, m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = false, end, 0, 1, 0, replica.Chain{}
+		m.Restored, m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = false, end, e.Now(), 1, 0, replica.Chain{}
 		for i := 0; i < len(m.Chain) && end > 0; i++ {
 			m.Chain[i] = byte(e.Opts.Rand()) // nobody knows the records before
 		}
@@ -155,7 +155,7 @@ func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.
 			return nil, err
 		}
 	}
-	leader, err := replica.Begin(ctx, r.ro, &localChain{from: end, chains: []replica.Chain{m.Chain}}, r.o.Mode)
+	leader, err := replica.Begin(ctx, r.ro, &localChain{from: end, chains: []replica.Chain{m.Chain}}, r.o.Mode, m.Stamp)
 	if errors.Is(err, replica.ErrNotEmpty) {
 		err = fmt.Errorf("%w: the directory never followed the lineage that is there: restore it from the bucket", err)
 	}

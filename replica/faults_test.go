@@ -84,7 +84,7 @@ func (m *machine) open(force bool, k *ledger) (l *Leader, err error) {
 			f, err = Follow(m.t.Context(), m.o, m.d, Position{})
 		}
 		if errors.Is(err, ErrNoLineage) {
-			l, err = Begin(m.t.Context(), m.o, m.d, Sync)
+			l, err = Begin(m.t.Context(), m.o, m.d, Sync, 0)
 			if !errors.Is(err, ErrNotEmpty) {
 				return err
 			}

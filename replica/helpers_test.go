@@ -90,7 +90,7 @@ func newMachine(t *testing.T, s *buckettest.Sim, dir string) *machine {
 // begin makes the lineage, with a point at its beginning.
 func (m *machine) begin(mode Mode) *Leader {
 	m.t.Helper()
-	l, err := Begin(m.t.Context(), m.o, m.d, mode)
+	l, err := Begin(m.t.Context(), m.o, m.d, mode, 0)
 	if err != nil {
 		m.t.Fatal(err)
 	}

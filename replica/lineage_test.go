@@ -315,7 +315,7 @@ func TestBadOptions(t *testing.T) {
 			a := newMachine(t, s, "a")
 			mode := Sync
 			spoil(&a.o, &mode)
-			if _, err := Begin(t.Context(), a.o, a.d, mode); err == nil {
+			if _, err := Begin(t.Context(), a.o, a.d, mode, 0); err == nil {
 				t.Error("it begins")
 			}
 			b := newMachine(t, s, "b")
@@ -343,7 +343,7 @@ func TestBadOptions(t *testing.T) {
 	if _, err := s.Put(t.Context(), pointPrefix+"x", bucket.NewBody(nil), bucket.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Begin(t.Context(), a.o, a.d, Sync)
+	_, err := Begin(t.Context(), a.o, a.d, Sync, 0)
 	wants(t, "begin", err, ErrNotEmpty)
 }
 
@@ -365,12 +365,12 @@ func TestSeeding(t *testing.T) {
 	a.d.add([]byte("one"), []byte("two"))
 	_, err := Follow(t.Context(), a.o, a.d, Position{})
 	wants(t, "follow", err, ErrNoLineage)
-	l, err := Begin(t.Context(), a.o, a.d, Sync)
+	l, err := Begin(t.Context(), a.o, a.d, Sync, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.ship(l, "three")
-	_, err = Begin(t.Context(), a.again().o, a.d, Sync)
+	_, err = Begin(t.Context(), a.again().o, a.d, Sync, 0)
 	wants(t, "begin", err, ErrNotEmpty)
 	b := a.newer(s, "b")
 	_, err = Follow(t.Context(), b.o, b.d, Position{})

@@ -134,21 +134,6 @@ func Points(ctx context.Context, o Options) ([]PointRef, error) {
 	return h.Points, nil
 }
 
-// StoreOf returns the id of the store whose lineage a bucket has.
-func StoreOf(ctx context.Context, b bucket.Bucket) (uint64, error) {
-	o := Options{Bucket: b}.withDefaults()
-	body, _, err := o.get(ctx, headKey, maxHead, "")
-	if errors.Is(err, bucket.ErrNotFound) {
-		return 0, ErrNoLineage
-	}
-	if err != nil {
-		return 0, err
-	}
-	h := new(head)
-	err = decodeText(headKey, "HEAD", body, h)
-	return h.Store, err
-}
-
 // ReadPoint reads a point. ErrPointGone: it was deleted meanwhile.
 func ReadPoint(ctx context.Context, o Options, p PointRef) (*Point, error) {
 	o = o.withDefaults()

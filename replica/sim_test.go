@@ -318,7 +318,7 @@ func (n *node) run() {
 		from = Position{}
 		switch {
 		case errors.Is(err, ErrNoLineage):
-			if l, err := Begin(ctx, n.options(), n.d, n.w.mode); err == nil {
+			if l, err := Begin(ctx, n.options(), n.d, n.w.mode, 0); err == nil {
 				n.lead(l)
 			}
 		case errors.Is(err, ErrDiverged), errors.Is(err, ErrPointGone):

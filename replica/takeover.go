@@ -11,10 +11,10 @@ import (
 
 // Begin makes the lineage of a store in an empty bucket, behind the local records, and leads it.
 // Until CreatePoint has made the first point, which must lie at or behind them, nobody else can
-// take over.
+// take over. stamp is the time, as Batch.Stamp: nobody knows that of the records before.
 //
 // Errors: ErrNotEmpty.
-func Begin(ctx context.Context, o Options, local Local, mode Mode) (*Leader, error) {
+func Begin(ctx context.Context, o Options, local Local, mode Mode, stamp int64) (*Leader, error) {
 	o, err := o.checked()
 	if err != nil {
 		return nil, err
@@ -28,14 +28,14 @@ func Begin(ctx context.Context, o Options, local Local, mode Mode) (*Leader, err
 			return nil, err
 		}
 	}
-	begin := Position{LSN: local.End(), Epoch: 1}
+	begin := Position{LSN: local.End(), Stamp: stamp, Epoch: 1}
 	if begin.Chain, err = local.Chain(begin.LSN); err != nil {
 		return nil, err
 	}
 	hold := newLease(o, nil, "")
 	err = hold.update(ctx, func(h *head) {
 		h.Epoch, h.Mode, h.End, h.Floor = 1, mode, begin, begin
-		h.Epochs = []epoch{{Epoch: 1, Dir: o.Dir, Begin: begin.LSN, Chain: begin.Chain}}
+		h.Epochs = []epoch{{Epoch: 1, Dir: o.Dir, Begin: begin.LSN, Chain: begin.Chain, Stamp: stamp}}
 	})
 	if errors.Is(err, ErrFenced) {
 		return nil, ErrNotEmpty

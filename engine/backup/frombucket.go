@@ -92,10 +92,11 @@ type fromBucket struct {
 }
 
 func (r *fromBucket) run(ctx context.Context) (*FromBucketReport, error) {
-	var err error
-	if r.ro.Store, err = replica.StoreOf(ctx, r.ro.Bucket); err != nil {
+	st, err := replica.ReadStatus(ctx, r.ro)
+	if err != nil {
 		return nil, err
 	}
+	r.ro.Store = st.Store
 	if r.point, err = r.choose(ctx); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Package bucket is stele's only way to object storage: a small interface, [Bucket], and
 // its implementation over a directory, [Dir]. S3 is in the module replica/s3.
 //
-// It is for this repository, and makes no promise to others.
+// Who implements a Bucket tests it with package buckettest.
 package bucket
 
 import (

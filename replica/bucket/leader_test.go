@@ -43,7 +43,7 @@ func TestFencePowerLoss(t *testing.T) {
 	bad := false
 	lose := bucket.PowerLoss(t, b, func(path string) bool { return bad && filepath.Base(path) == "e0000000001" })
 	o := replica.Options{Bucket: b, Store: 7, Dir: "a"}
-	l, err := replica.Begin(t.Context(), o, empty{}, replica.Sync)
+	l, err := replica.Begin(t.Context(), o, empty{}, replica.Sync, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestLeaderPowerLoss(t *testing.T) {
 				}
 				return f
 			}
-			l, err := replica.Begin(t.Context(), replica.Options{Bucket: b, Store: 7, Dir: "a"}, empty{}, replica.Async)
+			l, err := replica.Begin(t.Context(), replica.Options{Bucket: b, Store: 7, Dir: "a"}, empty{}, replica.Async, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
