@@ -209,7 +209,8 @@ func (e *Engine) refuseStrangers() error {
 		}
 	}
 	if own != "" {
-		return &fault.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
+		return &fault.CorruptionError{File: own, Kind: "store", Offset: -1,
+			Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
 	}
 	if foreign != "" {
 		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, fault.ErrNotStore)

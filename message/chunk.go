@@ -116,7 +116,8 @@ func addAI(c Chunk, more []Chunk) (Chunk, error) {
 	if err := c.settle(); err != nil {
 		return Chunk{}, err
 	}
-	sum := Chunk{Message: Message{Type: TypeAI, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
+	sum := Chunk{Message: Message{Type: TypeAI, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs,
+		ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
 	sum.ToolCallChunks = slices.Clone(c.ToolCallChunks)
 	ids := []string{c.ID}
 	for i := range more {
@@ -222,7 +223,8 @@ func addDetails(a, b map[string]int64) map[string]int64 {
 
 // addOther adds chunks of which one is no AI message. The sum has the type of the first.
 func addOther(c, o Chunk) (Chunk, error) {
-	sum := Chunk{Message: Message{Type: c.Type, ID: c.ID, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Role: c.Role}}
+	sum := Chunk{Message: Message{Type: c.Type, ID: c.ID, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs,
+		ResponseMetadata: c.ResponseMetadata, Role: c.Role}}
 	var err error
 	switch {
 	case c.Type == TypeTool && o.Type == TypeTool:
@@ -477,7 +479,8 @@ func (c Chunk) Complete() (Message, error) {
 		part := &c.ToolCallChunks[i]
 		call := ToolCall{Name: part.Name, Args: map[string]any{}, ID: part.ID}
 		if part.Args == "" && i == len(c.ToolCallChunks)-1 && c.cutOff() {
-			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, ID: part.ID, Error: "the arguments are cut off: the model reached its limit of tokens"})
+			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, ID: part.ID,
+				Error: "the arguments are cut off: the model reached its limit of tokens"})
 			continue
 		}
 		if part.Args != "" {
@@ -486,7 +489,8 @@ func (c Chunk) Complete() (Message, error) {
 				continue // an invalid call already
 			}
 			if v, err = parseJSON(part.Args, false); err != nil {
-				m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, Args: part.Args, ID: part.ID, Error: "the arguments are cut off: " + err.Error()})
+				m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, Args: part.Args, ID: part.ID,
+					Error: "the arguments are cut off: " + err.Error()})
 				continue
 			}
 			call.Args, _ = v.(map[string]any)

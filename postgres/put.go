@@ -145,7 +145,8 @@ func (s *Saver) queuePut(b *pgx.Batch, c pgdb.Call, plan *rules.PutPlan, r *putR
 
 // callArgs are the arguments for callParameters.
 func (s *Saver) callArgs(at saver.Config, c pgdb.Call, epoch int64) []any {
-	return append(make([]any, 0, 34), pgdb.LockKey(s.db.Schema, at.ThreadID), [16]byte(c), s.rememberedSince(), epoch, s.db.Now(), at.ThreadID, at.Namespace, at.CheckpointID)
+	return append(make([]any, 0, 34), pgdb.LockKey(s.db.Schema, at.ThreadID), [16]byte(c), s.rememberedSince(), epoch, s.db.Now(), at.ThreadID,
+		at.Namespace, at.CheckpointID)
 }
 
 // putRefused is the error of a put that stele_refuse ended.

@@ -34,7 +34,8 @@ func (f Final[V, S]) final() (value, save any) { return f.Value, f.Save }
 // the thread.
 func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, error), opts EntrypointOptions) (*Graph, error) {
 	check := takes[I](name)
-	node := &Node{Name: name, CheckInput: func(input any) error { _, err := check(input); return err }, Triggers: []string{Start}, Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
+	node := &Node{Name: name, CheckInput: func(input any) error { _, err := check(input); return err }, Triggers: []string{Start},
+		Reads: One(Start), Run: NodeOf(f), Retry: opts.Retry,
 		Timeout: opts.Timeout, Cache: opts.CachePolicy, Writers: []Writer{writeFinal}, Subgraphs: opts.Subgraphs}
 	o := opts.Options
 	o.Name = name

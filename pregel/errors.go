@@ -257,7 +257,8 @@ type AmbiguousResumeError struct{ Pending []string }
 
 // Error lists the ids that wait.
 func (e *AmbiguousResumeError) Error() string {
-	return fmt.Sprintf("When there are multiple pending interrupts, you must specify the interrupt id when resuming: pending are %s", strings.Join(e.Pending, ", "))
+	return fmt.Sprintf("When there are multiple pending interrupts, you must specify the interrupt id when resuming: pending are %s",
+		strings.Join(e.Pending, ", "))
 }
 
 // Is makes every AmbiguousResumeError match ErrAmbiguousResume.

@@ -205,7 +205,8 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, g: g, run: l.pool.run, outer: l.pool.outer, fenced: l.run.fenced, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
+	s.seen = frozen.Of(stepView{audience: l.view.audience, g: g, run: l.pool.run, outer: l.pool.outer, fenced: l.run.fenced,
+		toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
 		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: taskCtx,
 		read:     func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
 		sent:     func() any { return set.read(One(chTasks)) },

@@ -105,7 +105,8 @@ func (g *Graph) migrated(s saver.Saver, saved *saver.Tuple) (now *saver.Tuple, c
 	for m := g.migrations[version]; m != nil; m = g.migrations[m.To] {
 		if err := guard(func() error { return st.apply(g, m) }); err != nil {
 			at := saved.Config
-			return nil, nil, nil, &MigrationError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, From: m.From, To: m.To, Name: m.Name, Err: err}
+			return nil, nil, nil, &MigrationError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, From: m.From,
+				To: m.To, Name: m.Name, Err: err}
 		}
 		through = append(through, m.label())
 	}

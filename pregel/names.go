@@ -67,7 +67,8 @@ const (
 // reserved names may not name channels, managed values or nodes.
 var reserved = map[string]bool{
 	TagHidden: true, Input: true, chInterrupt: true, chResume: true, chError: true, chErrorSource: true,
-	chNoWrites: true, chStopped: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, snapshotBumps: true, push: true, pull: true, nsSep: true, nsEnd: true, "configurable": true,
+	chNoWrites: true, chStopped: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, snapshotBumps: true, push: true,
+	pull: true, nsSep: true, nsEnd: true, "configurable": true,
 	"__pregel_send": true, "__pregel_read": true, "__pregel_checkpointer": true, "__pregel_stream": true,
 	"__pregel_resuming": true, "__pregel_replay_state": true, "__pregel_task_id": true, "__pregel_strict_resume": true,
 	"__pregel_timed_attempt_observer": true, "__pregel_resume_map": true, "__pregel_stream_messages_v2": true,
@@ -76,7 +77,8 @@ var reserved = map[string]bool{
 
 // skippedByApply are names that tasks write to but that are not channels.
 var skippedByApply = map[string]bool{
-	chNoWrites: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, push: true, chResume: true, chInterrupt: true, chReturn: true, chError: true, chErrorSource: true,
+	chNoWrites: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, push: true, chResume: true, chInterrupt: true,
+	chReturn: true, chError: true, chErrorSource: true,
 }
 
 // isSpecial reports whether the channel is a special one, on which a later write of a task

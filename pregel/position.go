@@ -162,7 +162,8 @@ func (p *position) passBreakpoint() {
 }
 
 func (p *position) info() RunInfo {
-	i := RunInfo{Graph: p.run.g.opts.Name, Version: p.run.g.version, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
+	i := RunInfo{Graph: p.run.g.opts.Name, Version: p.run.g.version, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID,
+		Step: p.step, Status: string(p.status)}
 	if p.cp != nil {
 		i.CheckpointID = p.cp.id
 	}

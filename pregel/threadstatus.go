@@ -201,7 +201,8 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 // threadStatus returns the status of the thread as the loop found it. It must not be called after the
 // input was taken.
 func (p *position) threadStatus() *threadStatus {
-	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, waits: &p.waits, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
+	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, waits: &p.waits, before: p.run.opts.InterruptBefore,
+		after: p.run.opts.InterruptAfter}
 }
 
 // atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of

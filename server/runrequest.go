@@ -54,7 +54,8 @@ var runFields = []field{
 
 // runShape is the JSON of a run that a client makes.
 var runShape = record(append([]field{may("if_not_exists", oneOf("create", "reject")),
-	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")), may("langsmith_tracer", anything)}, runFields...)...).with(runnable)
+	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")), may("langsmith_tracer", anything)},
+	runFields...)...).with(runnable)
 
 // runnable refuses fields of a run that do not fit together, and what runs here do not have.
 func runnable(in body) error {
@@ -115,7 +116,8 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	req = runs.Request{Spec: runs.Spec{
 		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: from,
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
-		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: body(config).integer("max_concurrency", 0), Durability: pregel.Durability(durability),
+		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: body(config).integer("max_concurrency", 0),
+		Durability:      pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
 		Attempts: s.attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}

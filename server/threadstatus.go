@@ -25,7 +25,8 @@ var threadStatuses = oneOf(idle, busy, interrupted, failed)
 // steleStatuses are the values of the extension stele_status, which shows the status of threads and
 // selects by it. They are the statuses of savers, which distinguish a thread that waits from one whose
 // run was cut off: LangGraph calls both interrupted. anyStatus selects every thread.
-var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed), string(saver.StatusUnfinished), runningStatus}
+var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed),
+	string(saver.StatusUnfinished), runningStatus}
 
 const (
 	anyStatus     = "any"

@@ -46,7 +46,8 @@ func PutOf(req saver.PutRequest) Put {
 
 // Request returns the request in p. If required fields are missing, the saver refuses it.
 func (p *Put) Request() saver.PutRequest {
-	cfg := saver.Config{ThreadID: p.Thread, Namespace: p.NS, CheckpointID: p.Parent, Configurable: p.Configurable, Metadata: p.RunMetadata, ExpectHead: p.ExpectHead, Epoch: p.Epoch}
+	cfg := saver.Config{ThreadID: p.Thread, Namespace: p.NS, CheckpointID: p.Parent, Configurable: p.Configurable, Metadata: p.RunMetadata,
+		ExpectHead: p.ExpectHead, Epoch: p.Epoch}
 	req := saver.PutRequest{Config: cfg, Checkpoint: p.Checkpoint, Metadata: p.Metadata, NewVersions: p.NewVersions, Note: p.Note, Writes: p.Writes}
 	if p.ValuesFrom != nil {
 		from := cfg.At(*p.ValuesFrom)

@@ -47,7 +47,9 @@ func (c chart) svg(lines []series) string {
 	y.ticks = logTicks(low, high)
 
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" font-family="%s" font-size="14" fill="%s" role="img">`+"\n", width, height, width, height, fontFamily, ink)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g"`+
+		` font-family="%s" font-size="14" fill="%s" role="img">`+"\n",
+		width, height, width, height, fontFamily, ink)
 	fmt.Fprintf(&b, "<title>%s: %s</title>\n<desc>%s</desc>\n", escape(c.title), escape(c.better), escape(c.figures(lines)))
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", width, height)
 	text(&b, left, 28, "start", `font-size="18" font-weight="bold"`, c.title)

@@ -165,7 +165,8 @@ func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQue
 		if t.Kind != "thread" {
 			status = t.Kind
 		}
-		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), status, orDash(nodes(t.Graph)), orDash(nodes(t.Version)), orDash(nodes(t.Next...))})
+		rows = append(rows, []any{printable(t.ID), orDash(t.Head), stamp(t.UpdatedAt), status, orDash(nodes(t.Graph)), orDash(nodes(t.Version)),
+			orDash(nodes(t.Next...))})
 	}
 	if p.json {
 		return p.err

@@ -94,7 +94,10 @@ Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), a.replicated(writing(a.serveCmd())), a.replicated(writing(a.compactCmd())), a.replicated(writing(a.eraseCmd())), a.replicated(writing(a.eraseUserCmd())), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.replicated(writing(a.studioCmd())), writing(a.devCmd()), a.replicated(writing(a.moveItemsCmd())), a.replicaCmd(), a.versionCmd())
+		a.verifyCmd(), a.dumpCmd(), a.replicated(writing(a.serveCmd())), a.replicated(writing(a.compactCmd())),
+		a.replicated(writing(a.eraseCmd())), a.replicated(writing(a.eraseUserCmd())), writing(a.salvageCmd()), writing(a.backupCmd()),
+		writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.replicated(writing(a.studioCmd())), writing(a.devCmd()),
+		a.replicated(writing(a.moveItemsCmd())), a.replicaCmd(), a.versionCmd())
 	sayUsage(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
@@ -136,8 +139,10 @@ func sayUsage(cmd *cobra.Command) {
 
 // problem is an error as --json writes it.
 type problem struct {
-	Error  string `json:"error"`
-	Kind   string `json:"kind"` // "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full", "differs", "not_equal", "not_ndjson", "truncated", "not_sqlite", "other"
+	Error string `json:"error"`
+	// "erase_unfinished", "locked", "not_regular", "not_store", "version", "damage", "not_found", "invalid", "disk_full",
+	// "differs", "not_equal", "not_ndjson", "truncated", "not_sqlite", "other"
+	Kind   string `json:"kind"`
 	File   string `json:"file,omitempty"`
 	Offset *int64 `json:"offset,omitempty"`
 	Holder string `json:"holder,omitempty"`
@@ -148,9 +153,11 @@ var kinds = []struct {
 	name string
 	err  error
 }{
-	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", fault.ErrLocked}, {"not_regular", fault.ErrNotRegular}, {"version", fault.ErrVersion}, {"not_store", fault.ErrNotStore}, {"damage", saver.ErrCorrupt},
+	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", fault.ErrLocked}, {"not_regular", fault.ErrNotRegular},
+	{"version", fault.ErrVersion}, {"not_store", fault.ErrNotStore}, {"damage", saver.ErrCorrupt},
 	{"disk_full", fault.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
-	{"differs", transfer.ErrDiffers}, {"not_equal", transfer.ErrNotEqual}, {"not_ndjson", transfer.ErrFormat}, {"truncated", transfer.ErrTruncated}, {"not_sqlite", sqlite.ErrForeign},
+	{"differs", transfer.ErrDiffers}, {"not_equal", transfer.ErrNotEqual}, {"not_ndjson", transfer.ErrFormat},
+	{"truncated", transfer.ErrTruncated}, {"not_sqlite", sqlite.ErrForeign},
 }
 
 // report writes an error to stderr, for people or for machines.

@@ -84,7 +84,8 @@ func (a *app) replicaStatusCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := replicaStatus{fmt.Sprintf("%016x", st.Store), st.Mode, st.Epoch, st.Owner, st.Dir, st.Released, st.Beat, st.TTL.Seconds(), st.End, st.Floor, len(st.Points)}
+			out := replicaStatus{fmt.Sprintf("%016x", st.Store), st.Mode, st.Epoch, st.Owner, st.Dir, st.Released, st.Beat, st.TTL.Seconds(), st.End,
+				st.Floor, len(st.Points)}
 			return a.print(out, func(p *printer) {
 				lease := "its leader renews it; if the beat stands still for " + st.TTL.String() + ", another may take over"
 				if st.Released {

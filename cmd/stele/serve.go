@@ -78,7 +78,8 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 }
 
 var (
-	logLevels    = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug, "access": server.LevelAccess}
+	logLevels = map[string]slog.Level{"error": slog.LevelError, "warn": slog.LevelWarn, "info": slog.LevelInfo, "debug": slog.LevelDebug,
+		"access": server.LevelAccess}
 	replicaModes = map[string]replica.Mode{"async": replica.Async, "bounded": replica.Bounded, "sync": replica.Sync}
 	syncModes    = map[string]disk.SyncMode{"always": disk.SyncAlways, "interval": disk.SyncInterval, "never": disk.SyncNever}
 )

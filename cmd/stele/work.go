@@ -140,7 +140,8 @@ it is a store of its own, and wants another bucket.`,
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
 				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
 			}, func(p *printer, rep *admin.VerifyReport) {
-				p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes), rep.Took.Round(time.Millisecond))
+				p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes),
+					rep.Took.Round(time.Millisecond))
 			})
 		},
 	}
@@ -160,6 +161,7 @@ func (a *app) restoreBucket(ctx context.Context, address, dir, at string) error 
 	return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.BucketReport, error) {
 		return admin.RestoreBucket(ctx, b, dir, moment, admin.BackupOptions{Access: access, Progress: tell})
 	}, func(p *printer, rep *admin.BucketReport) {
-		p.line("restored to %s: records up to %d of %s, epoch %d, from the point of record %d (%s)", dir, rep.LastLSN, stampOrDash(rep.Stamp), rep.Epoch, rep.Point, rep.Took.Round(time.Millisecond))
+		p.line("restored to %s: records up to %d of %s, epoch %d, from the point of record %d (%s)", dir, rep.LastLSN, stampOrDash(rep.Stamp),
+			rep.Epoch, rep.Point, rep.Took.Round(time.Millisecond))
 	})
 }

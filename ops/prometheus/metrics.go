@@ -50,7 +50,8 @@ func timing(name, help string, value func(*sample) metrics.Histogram, labels ...
 }
 
 const (
-	saveErrors  = "Saves that returned an error. reason \"failed\": the store could not; \"refused\": the caller's arguments, a conflict, a deleted thread, a cancelled context."
+	saveErrors = "Saves that returned an error. reason \"failed\": the store could not; " +
+		"\"refused\": the caller's arguments, a conflict, a deleted thread, a cancelled context."
 	serdeHelp   = "Time the serializer took for one value."
 	modeHelp    = "When a commit is acknowledged: 1 for the mode that the store has, 0 for the others."
 	serdeErrors = "Values the serializer refused."
@@ -69,14 +70,17 @@ var numbers = []number{
 
 	counter("stele_value_bytes_total", "Size of the values committed, whole.", func(s *sample) float64 { return float64(s.metrics.ValueBytes) }),
 	counter("stele_log_bytes_total", "Bytes written to the log, frames and padding included.", func(s *sample) float64 { return float64(s.metrics.Log.Bytes) }),
-	counter("stele_flush_value_bytes_total", "Size of the values that flushes moved to segments, whole.", func(s *sample) float64 { return float64(s.metrics.FlushedValueBytes) }),
-	counter("stele_flush_stored_bytes_total", "Size of the segments that flushes wrote for them.", func(s *sample) float64 { return float64(s.metrics.FlushedBytes) }),
+	counter("stele_flush_value_bytes_total", "Size of the values that flushes moved to segments, whole.",
+		func(s *sample) float64 { return float64(s.metrics.FlushedValueBytes) }),
+	counter("stele_flush_stored_bytes_total", "Size of the segments that flushes wrote for them.",
+		func(s *sample) float64 { return float64(s.metrics.FlushedBytes) }),
 	counter("stele_patched_values_total", "Values logged as patches against the last one.", func(s *sample) float64 { return float64(s.metrics.Patches) }),
 
 	counter("stele_log_records_total", "Records committed to the log.", func(s *sample) float64 { return float64(s.metrics.Log.Records) }),
 	counter("stele_log_rotations_total", "Log files sealed.", func(s *sample) float64 { return float64(s.metrics.Log.Rotations) }),
 	gauge("stele_log_queue_records", "Records that wait for the log now.", func(s *sample) float64 { return float64(s.metrics.Log.QueueDepth) }),
-	gauge("stele_log_queue_bytes", "Size of the records that wait for the log now; at most 64 MiB.", func(s *sample) float64 { return float64(s.metrics.Log.QueueBytes) }),
+	gauge("stele_log_queue_bytes", "Size of the records that wait for the log now; at most 64 MiB.",
+		func(s *sample) float64 { return float64(s.metrics.Log.QueueBytes) }),
 	gauge("stele_log_unflushed_bytes", "Bytes committed since the last flush.", func(s *sample) float64 { return float64(s.stats.LogBytes) }),
 	gauge("stele_log_files", "Log files.", func(s *sample) float64 { return float64(s.stats.LogFiles) }),
 	gauge("stele_lag_records", "Records acknowledged and not known to survive power loss.", func(s *sample) float64 { return float64(s.health.Lag.Records) }),
@@ -99,7 +103,8 @@ var numbers = []number{
 	counter("stele_node_cache_lookups_total", resultsHelp, func(s *sample) float64 { return float64(s.metrics.ResultHits) }, "result", "hit"),
 	counter("stele_node_cache_lookups_total", resultsHelp, func(s *sample) float64 { return float64(s.metrics.ResultMisses) }, "result", "miss"),
 	counter("stele_thread_loads_total", "Threads whose items were read from disk.", func(s *sample) float64 { return float64(s.metrics.ThreadLoads) }),
-	gauge("stele_threads", "Threads, with the namespaces of a store and the groups of a cache in the same directory.", func(s *sample) float64 { return float64(s.stats.Threads) }),
+	gauge("stele_threads", "Threads, with the namespaces of a store and the groups of a cache in the same directory.",
+		func(s *sample) float64 { return float64(s.stats.Threads) }),
 	gauge("stele_threads_resident", "Threads whose items are in memory.", func(s *sample) float64 { return float64(s.stats.Resident) }),
 	gauge("stele_versions_bytes", "Memory of the last values kept to make patches against.", func(s *sample) float64 { return float64(s.stats.VersionBytes) }),
 	gauge("stele_open_views", "Listings and backups in progress, whose files are kept.", func(s *sample) float64 { return float64(s.stats.OpenViews) }),
@@ -108,16 +113,20 @@ var numbers = []number{
 	counter("stele_images_total", "Images of the index written.", func(s *sample) float64 { return float64(s.metrics.Images) }),
 	counter("stele_compactions_total", "Compactions.", func(s *sample) float64 { return float64(s.metrics.Compactions) }),
 	counter("stele_compaction_read_bytes_total", "Size of the segments compacted.", func(s *sample) float64 { return float64(s.metrics.CompactedIn) }),
-	counter("stele_compaction_written_bytes_total", "Size of the segments that compactions wrote.", func(s *sample) float64 { return float64(s.metrics.CompactedOut) }),
+	counter("stele_compaction_written_bytes_total", "Size of the segments that compactions wrote.",
+		func(s *sample) float64 { return float64(s.metrics.CompactedOut) }),
 	gauge("stele_compaction_debt_bytes", "Size of the segments that wait for compaction.", func(s *sample) float64 { return float64(s.stats.CompactionDebt) }),
 	gauge("stele_segments", "Segments.", func(s *sample) float64 { return float64(s.stats.Segments) }),
 	gauge("stele_segment_bytes", "Size of the segments.", func(s *sample) float64 { return float64(s.stats.SegmentBytes) }),
-	gauge("stele_segment_raw_bytes", "Size of the values and patches in segments before compression.", func(s *sample) float64 { return float64(s.stats.RawBytes) }),
+	gauge("stele_segment_raw_bytes", "Size of the values and patches in segments before compression.",
+		func(s *sample) float64 { return float64(s.stats.RawBytes) }),
 	gauge("stele_segment_dead_bytes", "Size of what a compaction would free, about.", func(s *sample) float64 { return float64(s.stats.DeadBytes) }),
-	gauge("stele_unremoved_files", "Files that nothing needs and that could not be removed yet.", func(s *sample) float64 { return float64(s.stats.UnremovedFiles) }),
+	gauge("stele_unremoved_files", "Files that nothing needs and that could not be removed yet.",
+		func(s *sample) float64 { return float64(s.stats.UnremovedFiles) }),
 
 	counter("stele_corruptions_found_total", "How often damage was met.", func(s *sample) float64 { return float64(s.metrics.CorruptionsFound) }),
-	gauge("stele_poisoned", "1 after a write or sync failed: writes are refused until the store is opened again.", func(s *sample) float64 { return truth(has(s.health, metrics.TroublePoisoned)) }),
+	gauge("stele_poisoned", "1 after a write or sync failed: writes are refused until the store is opened again.",
+		func(s *sample) float64 { return truth(has(s.health, metrics.TroublePoisoned)) }),
 	maybe("stele_disk_free_bytes", "What can still be written to the device.", func(s *sample) (float64, bool) {
 		return float64(s.health.Space.Free), s.health.Space.Free != math.MaxInt64 && !has(s.health, metrics.TroubleDisk)
 	}),
@@ -125,16 +134,19 @@ var numbers = []number{
 		return float64(s.health.Space.Total), s.health.Space.Total > 0
 	}),
 	gauge("stele_disk_reserve_bytes", "Free space below which saves are refused; 0 for none.", func(s *sample) float64 { return float64(s.health.Space.Reserve) }),
-	gauge("stele_disk_low_bytes", "Free space below which the store is degraded; 0 for none.", func(s *sample) float64 { return float64(s.health.Space.LowSpace) }),
+	gauge("stele_disk_low_bytes", "Free space below which the store is degraded; 0 for none.",
+		func(s *sample) float64 { return float64(s.health.Space.LowSpace) }),
 }
 
 // histograms are all distributions.
 var histograms = []histogram{
-	timing("stele_save_duration_seconds", "Time of a save that succeeded, serialization and sync included.", func(s *sample) metrics.Histogram { return s.metrics.Saves }),
+	timing("stele_save_duration_seconds", "Time of a save that succeeded, serialization and sync included.",
+		func(s *sample) metrics.Histogram { return s.metrics.Saves }),
 	timing("stele_load_duration_seconds", "Time of GetTuple.", func(s *sample) metrics.Histogram { return s.metrics.Loads }),
 	timing("stele_item_search_duration_seconds", "Time of a search of items that succeeded.", func(s *sample) metrics.Histogram { return s.metrics.ItemSearches }),
 	timing("stele_commit_duration_seconds", "Time of a commit, queue and sync included.", func(s *sample) metrics.Histogram { return s.metrics.Commits }),
-	timing("stele_commit_stall_seconds", "Time that commits waited which were slowed down, as flushes or compaction were behind.", func(s *sample) metrics.Histogram { return s.metrics.Stalled }),
+	timing("stele_commit_stall_seconds", "Time that commits waited which were slowed down, as flushes or compaction were behind.",
+		func(s *sample) metrics.Histogram { return s.metrics.Stalled }),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) metrics.Histogram { return s.metrics.Encodes }, "op", "encode"),
 	timing("stele_serialization_duration_seconds", serdeHelp, func(s *sample) metrics.Histogram { return s.metrics.Decodes }, "op", "decode"),
 	syncTimes(),

@@ -426,7 +426,8 @@ func (l *itemLine) item() (*store.Item, error) {
 	if l.TTL < 0 || l.TTL > math.MaxInt64/int64(time.Microsecond) {
 		return nil, fmt.Errorf("ttl_us is %d", l.TTL)
 	}
-	it := &store.Item{Namespace: strs(l.Namespace), Key: string(l.Key), CreatedAt: l.Created.UTC(), UpdatedAt: l.Updated.UTC(), TTL: time.Duration(l.TTL) * time.Microsecond}
+	it := &store.Item{Namespace: strs(l.Namespace), Key: string(l.Key), CreatedAt: l.Created.UTC(), UpdatedAt: l.Updated.UTC(),
+		TTL: time.Duration(l.TTL) * time.Microsecond}
 	if l.Expires != nil {
 		it.ExpiresAt = l.Expires.UTC()
 	}

@@ -105,7 +105,8 @@ func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []strin
 func (c *claimAnswer) scan(row pgx.Row) error {
 	var found, discard bool
 	var notified any
-	err := pgdb.MaybeRow(&found, append([]any{(*zeronull.Text)(&c.id), &c.gone, (*zeronull.Timestamptz)(&c.next), &discard, &notified}, c.row.targets()...)...)(row)
+	err := pgdb.MaybeRow(&found, append([]any{(*zeronull.Text)(&c.id), &c.gone, (*zeronull.Timestamptz)(&c.next), &discard, &notified},
+		c.row.targets()...)...)(row)
 	if c.next = c.next.UTC(); !found || c.id == "" || c.gone {
 		return err
 	}

@@ -121,7 +121,8 @@ func (f *schemaState) ready(dims int) error {
 	case f.column.dims > 0 && dims > 0 && f.column.dims != dims:
 		return f.Refuse(postgres.ErrDimensions, "table store_vectors holds vectors of %d dimensions, and the index has %d; set Options.Schema to another schema", f.column.dims, dims)
 	case f.items.Missing() || f.steles.Missing():
-		return f.Refuse(postgres.ErrNotSetUp, "LangGraph's table of items is at version %d of %d, stele's beside it at %d of %d; call pgstore.Setup", f.items.Version, len(migrations)-1, f.steles.Version, len(ownMigrations)-1)
+		return f.Refuse(postgres.ErrNotSetUp, "LangGraph's table of items is at version %d of %d, stele's beside it at %d of %d; call pgstore.Setup",
+			f.items.Version, len(migrations)-1, f.steles.Version, len(ownMigrations)-1)
 	case f.left:
 		return f.Refuse(postgres.ErrNotSetUp, "vectors are in table stele_vectors, and table store_vectors has been made since; call pgstore.Setup with Vectors, which moves them")
 	}

@@ -283,7 +283,8 @@ func (b *Builder) Branch(from, name string, path Path, o BranchOptions) *Builder
 			return b.failf(from, "Branch with name `%s` already exists for node `%s`", name, from)
 		}
 	}
-	b.branches = append(b.branches, branch{from: from, name: name, path: path, ends: o.Ends, order: slices.Sorted(maps.Keys(o.Ends)), reads: slices.Clone(o.Reads)})
+	b.branches = append(b.branches, branch{from: from, name: name, path: path, ends: o.Ends, order: slices.Sorted(maps.Keys(o.Ends)),
+		reads: slices.Clone(o.Reads)})
 	return b
 }
 

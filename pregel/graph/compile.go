@@ -43,7 +43,8 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 		return nil, err
 	}
 	c.attachEdges()
-	spec := pregel.Spec{Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed, Migrate: c.migrate, Aliases: b.aliases, CheckStored: b.unknown, Edges: c.drawn,
+	spec := pregel.Spec{Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed, Migrate: c.migrate, Aliases: b.aliases,
+		CheckStored: b.unknown, Edges: c.drawn,
 		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored())}
 	for _, n := range c.names {
 		spec.Nodes = append(spec.Nodes, c.nodes[n])

@@ -69,7 +69,8 @@ func (b *StateBuilder[S]) Node(name string, f NodeFunc[S], opts ...NodeOptions) 
 // node adds a node whose input has the type takes. body makes its function once the state is bound to
 // channels; isNil says that the caller gave none. check, which may be nil, makes the function that
 // says whether the node takes an input.
-func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts []NodeOptions, body func(t *binding[S]) pregel.Func, check func(t *binding[S]) func(input any) error) *StateBuilder[S] {
+func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts []NodeOptions, body func(t *binding[S]) pregel.Func,
+	check func(t *binding[S]) func(input any) error) *StateBuilder[S] {
 	if lastOf(opts).OnError != nil {
 		return b.failf(name, "NodeOptions.OnError is for the untyped builder; use the method OnError")
 	}
@@ -364,7 +365,8 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 			continue
 		}
 		if !slices.ContainsFunc(written, func(p pregel.Pair) bool { return p.Key == f.key }) {
-			return &pregel.InvalidUpdateError{Node: name, Reason: fmt.Sprintf("it changed field %s in place, which changes nothing; return graph.Write(&state.%s, …)", f.name, f.name)}
+			return &pregel.InvalidUpdateError{Node: name, Reason: fmt.Sprintf(
+				"it changed field %s in place, which changes nothing; return graph.Write(&state.%s, …)", f.name, f.name)}
 		}
 	}
 	return nil

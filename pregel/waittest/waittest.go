@@ -305,7 +305,8 @@ func (f *fixture) input() {
 	for _, unfinished := range []pregel.Unfinished{"", pregel.FinishFirst, pregel.RefuseUnfinished} {
 		_, err := g.Invoke(f.t.Context(), pregel.Thread("t"), "y", pregel.RunOptions{Unfinished: unfinished})
 		var sleeping *pregel.SleepingError
-		if !errors.Is(err, pregel.ErrSleeping) || !errors.As(err, &sleeping) || !sleeping.Waits[0].Until.Equal(until) || !strings.Contains(err.Error(), "2030-01-02T04:04:05.678901Z") {
+		if !errors.Is(err, pregel.ErrSleeping) || !errors.As(err, &sleeping) || !sleeping.Waits[0].Until.Equal(until) ||
+			!strings.Contains(err.Error(), "2030-01-02T04:04:05.678901Z") {
 			f.t.Fatalf("%q: %v", unfinished, err)
 		}
 	}

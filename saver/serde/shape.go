@@ -20,12 +20,16 @@ func Shape(t reflect.Type) string {
 	return b.String()
 }
 
-var ownForms = []reflect.Type{reflect.TypeFor[ValueEncoder](), reflect.TypeFor[ValueDecoder](), reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+var ownForms = []reflect.Type{reflect.TypeFor[ValueEncoder](), reflect.TypeFor[ValueDecoder](), reflect.TypeFor[encoding.TextMarshaler](),
+	reflect.TypeFor[encoding.TextUnmarshaler]()}
 
 // hasOwnForm reports whether t says itself how it is stored.
 func hasOwnForm(t reflect.Type) bool {
 	return t.Name() != "" && t.Kind() != reflect.Interface &&
-		(t == reflect.TypeFor[time.Time]() || slices.ContainsFunc(ownForms, func(f reflect.Type) bool { return t.Implements(f) || reflect.PointerTo(t).Implements(f) }))
+		(t == reflect.TypeFor[time.Time]() || slices.ContainsFunc(ownForms, func(f reflect.Type) bool {
+			return t.Implements(f) ||
+				reflect.PointerTo(t).Implements(f)
+		}))
 }
 
 func shape(b *strings.Builder, t reflect.Type, around []reflect.Type) {

@@ -42,7 +42,8 @@ type Vendor struct {
 func Ask() model.Request {
 	return model.Request{
 		Messages: []message.Message{message.System("Be brief."), message.Human("Hi")},
-		Tools:    []tool.Definition{{Name: "weather", Description: "Tells the weather.", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
+		Tools: []tool.Definition{{Name: "weather", Description: "Tells the weather.",
+			Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)}},
 	}
 }
 

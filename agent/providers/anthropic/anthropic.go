@@ -401,7 +401,8 @@ func failure(err error) error {
 		kind = data.Error.Type
 	}
 	if refused.StatusCode < 400 { // in the middle of a stream that began well
-		temporary := kind != "invalid_request_error" && kind != "authentication_error" && kind != "permission_error" && kind != "billing_error" && kind != "not_found_error" && kind != "request_too_large"
+		temporary := kind != "invalid_request_error" && kind != "authentication_error" && kind != "permission_error" && kind != "billing_error" &&
+			kind != "not_found_error" && kind != "request_too_large"
 		return &model.ProviderError{Provider: provider, Kind: kind, Message: data.Error.Message, Temporary: temporary, Err: err}
 	}
 	e := model.Refused(provider, refused.StatusCode, nil, kind, data.Error.Message, err)
