@@ -32,7 +32,7 @@ func TestRestoredConforms(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep, err := admin.RestoreBucket(t.Context(), sim, filepath.Join(root, "new"), admin.Moment{}, admin.BackupOptions{})
-		if err != nil || rep.LSN != 2 {
+		if err != nil || rep.LastLSN != 2 {
 			t.Fatalf("restored %+v, %v", rep, err)
 		}
 		if d, err = disk.Open(filepath.Join(root, "new"), opts); err != nil {
