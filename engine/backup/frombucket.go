@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // Moment is up to where a store is restored: the longest prefix of its commits that neither of the two
@@ -288,7 +289,7 @@ func (w *writerAt) WriteAt(b []byte, _ int64) (int, error) {
 // follow applies the batches behind the point, and says what became of the store.
 func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 	opts := r.o.Engine
-	opts.FS = r.o.Dest
+	opts.FS, opts.Sync = r.o.Dest, wal.SyncNever // until all is there Open refuses the directory
 	e, local, err := engine.OpenFollowing(r.dir, opts, r.point.Position)
 	if err != nil {
 		return nil, err
@@ -309,6 +310,9 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 			last := &batches[n-1]
 			rep.LSN, rep.Stamp, rep.Epoch = last.Last(), time.UnixMicro(last.Stamp), f.Position().Epoch
 		}
+	}
+	if err == nil {
+		err = e.Sync(ctx)
 	}
 	if err == nil && r.at.end() {
 		at := f.Position()
