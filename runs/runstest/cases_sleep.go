@@ -125,7 +125,7 @@ var sleepCases = []testCase{
 		e.sleep(c, time.Hour)
 		e.idle() // it counted once
 		e.clock.pass(time.Hour)
-		c = e.claim(r)
+		e.claim(r)
 		e.wake("t")
 		e.q = e.reopen()
 		e.clock.pass(leaseTime)
