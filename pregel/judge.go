@@ -155,8 +155,8 @@ func (j *judge) load(ctx context.Context) (threadState, error) {
 	for _, how := range through {
 		j.v.adapted[how] = true
 	}
+	t, err := j.g.load(ctx, j.s, j.saved) // which migrates what was stored: a copy without a note does not say that it was
 	j.saved = now
-	t, err := j.g.load(ctx, j.s, now)
 	var restore *channel.RestoreError
 	var persist *PersistError
 	switch {
@@ -288,7 +288,7 @@ func (j *judge) place(prep *preparer, tasks *taskSet, pending []answer.Write) er
 	for _, t := range tasks.order {
 		byPath[t.pathStr] = t
 	}
-	rest, made := takeCalls(slices.Clone(pending))
+	rest, made, _, _ := takeRecords(slices.Clone(pending))
 	j.v.begun = j.v.begun || len(made.at) > 0
 	for _, w := range rest {
 		s := statuses[w.TaskID]

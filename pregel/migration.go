@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -25,8 +26,9 @@ type Migration struct {
 	// Name is that of the function, for errors; "" is From and To.
 	Name string
 	// Values changes the values of the state: plain data by key, as they are stored. A key that it
-	// deletes is gone, and one that it adds is stored. It is also called with the input of a run that
-	// was cut off before the state had it, and not for a thread that has no state yet. Nil changes none.
+	// deletes is gone, and one that it adds is stored. The input of a run that was cut off before the state
+	// had it is laid over the state for another call. It is not called for a thread that has neither. Nil
+	// changes none.
 	Values func(values map[string]any) error
 	// Write changes a value that a task which ended has written to a key, and that the state does not
 	// have yet: plain data. It returns the key and the value now. Nil changes none.
@@ -157,19 +159,11 @@ func (st *migrating) apply(g *Graph, m *Migration) error {
 // values lets the migration change the state, the packets and the input.
 func (st *migrating) values(m *Migration) error {
 	cp := &st.tuple.Checkpoint
+	stored := maps.Clone(cp.Values)
 	if m.Values != nil {
-		plain := map[string]any{}
-		for name, v := range cp.Values {
-			if !isStateKey(name) {
-				continue
-			}
-			x, err := v.Any()
-			if err != nil {
-				return fmt.Errorf("read channel %q: %w", name, err)
-			}
-			if _, snapshot := x.(serde.DeltaSnapshot); !snapshot {
-				plain[name] = x
-			}
+		plain, err := plainState(stored)
+		if err != nil {
+			return err
 		}
 		was := slices.Collect(maps.Keys(plain))
 		if len(was) > 0 { // a thread begins without a state
@@ -209,13 +203,60 @@ func (st *migrating) values(m *Migration) error {
 			return fmt.Errorf("read the input: %w", err)
 		}
 		if given, ok := x.(map[string]any); ok && len(given) > 0 {
-			if err := m.Values(given); err != nil {
+			if given, err = st.input(m, stored, given); err != nil {
 				return err
 			}
 			return st.set(Start, given)
 		}
 	}
 	return nil
+}
+
+// plainState is the state that a checkpoint has stored, without what is kept as writes.
+func plainState(stored map[string]saver.Value) (map[string]any, error) {
+	plain := map[string]any{}
+	for name, v := range stored {
+		if !isStateKey(name) {
+			continue
+		}
+		x, err := v.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read channel %q: %w", name, err)
+		}
+		if _, snapshot := x.(serde.DeltaSnapshot); !snapshot {
+			plain[name] = x
+		}
+	}
+	return plain, nil
+}
+
+// input lets the migration change an input, which may give a part of the state alone. So the function gets
+// it laid over the state, and what it then makes as it makes it of the state alone is not given.
+func (st *migrating) input(m *Migration, stored map[string]saver.Value, given map[string]any) (map[string]any, error) {
+	state, err := plainState(stored)
+	if err != nil {
+		return nil, err
+	}
+	over, err := plainState(stored)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(over, given)
+	if err := m.Values(over); err != nil || len(state) == 0 {
+		return over, err
+	}
+	if err := m.Values(state); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(over, func(key string, x any) bool {
+		if _, is := given[key]; is {
+			return false
+		}
+		a, errA := st.codec.Encode(x)
+		b, errB := st.codec.Encode(state[key])
+		return errA == nil && errB == nil && a.Kind == b.Kind && bytes.Equal(a.Data, b.Data)
+	})
+	return over, nil
 }
 
 // packet changes a packet.

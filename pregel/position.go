@@ -132,9 +132,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		_, p.stopped = withoutStops(saved.PendingWrites)
 		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
-	p.pending, p.calls = takeCalls(p.pending)
-	p.pending, p.told = takeTravels(p.pending)
-	p.pending, p.waits = takeWaits(p.pending)
+	p.pending, p.calls, p.told, p.waits = takeRecords(p.pending)
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
@@ -147,6 +145,14 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		p.updated = union(p.cp.updated, nil)
 	}
 	return nil
+}
+
+// takeRecords separates the records of stele's own from what tasks wrote.
+func takeRecords(pending []answer.Write) (rest []answer.Write, calls callsMade, told travel, waits waitsReached) {
+	rest, calls = takeCalls(pending)
+	rest, told = takeTravels(rest)
+	rest, waits = takeWaits(rest)
+	return rest, calls, told, waits
 }
 
 // passBreakpoint: the run goes on from where it stopped, so the breakpoint there counts as passed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -405,4 +406,69 @@ func (s *dying) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	}
 	defer s.die()
 	return s.Saver.PutRequest(ctx, req)
+}
+
+// Input that gives a part of the state alone is migrated with the rest of it, which it does not change.
+func TestMigrationOfAPartOfTheState(t *testing.T) {
+	for name, c := range map[string]struct {
+		input bill1
+		want  bill2
+	}{
+		"the name":  {bill1{Name: "Grace Hopper"}, bill2{First: "Grace", Last: "Hopper", Price: "12.34", Log: []string{"a"}}},
+		"the price": {bill1{Cents: 5}, bill2{First: "Ada", Last: "Lovelace", Price: "0.05", Log: []string{"a"}}},
+		"the log":   {bill1{Log: []string{"a"}}, bill2{First: "Ada", Last: "Lovelace", Price: "12.34", Log: []string{"a", "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory()
+			one := func(s saver.Saver) *graph.Graph[bill1] {
+				g, err := graph.For[bill1]().Node("n", quiet[bill1]).Edge(graph.Start, "n").Compile(graph.Options{Name: "b", Version: "1", Saver: s})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return g
+			}
+			if _, err := one(s).Run(t.Context(), pregel.Thread("t"), bill1{Name: "Ada Lovelace", Cents: 1234, Log: []string{"a"}}); err != nil {
+				t.Fatal(err)
+			}
+			run, die := context.WithCancel(t.Context())
+			if _, err := one(&dying{s, die}).Run(run, pregel.Thread("t"), c.input, pregel.RunOptions{Durability: pregel.Sync}); err == nil {
+				t.Fatal("the run did not die")
+			}
+			two, err := graph.For[bill2]().Node("n", quiet[bill2]).Edge(graph.Start, "n").Compile(graph.Options{Name: "b", Version: "2", Saver: s,
+				Migrations: []pregel.Migration{graph.Migrate("1", "2", toBill2)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := two.Continue(t.Context(), pregel.Thread("t"))
+			if err != nil || !reflect.DeepEqual(res.State, c.want) {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+}
+
+// noteless shows threads as another program stores them.
+type noteless struct{ saver.Saver }
+
+func (s noteless) GetTuple(ctx context.Context, at saver.Config) (*saver.Tuple, error) {
+	tup, err := s.Saver.GetTuple(ctx, at)
+	if tup != nil {
+		tup.Note = nil
+	}
+	return tup, err
+}
+
+// A thread without a version is migrated once, by a run and by Preflight.
+func TestMigrationWithoutAVersion(t *testing.T) {
+	s := inMemory()
+	if _, err := billed(t, "1", s, quiet[bill1]).Run(t.Context(), pregel.Thread("t"), bill1{Name: "Ada Lovelace", Cents: 1234}); err != nil {
+		t.Fatal(err)
+	}
+	g := billed(t, "2", noteless{s}, quiet[bill2], graph.Migrate("", "2", toBill2))
+	if r, err := g.Preflight(t.Context(), nil, saver.ThreadQuery{}); err != nil || r.Threads != 1 || len(r.Broken) > 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+	if st, err := g.State(t.Context(), pregel.Thread("t")); err != nil || st.State.Price != "12.34" {
+		t.Errorf("%+v, %v", st, err)
+	}
 }

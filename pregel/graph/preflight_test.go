@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 )
 
 type letterOne struct {
@@ -194,5 +196,46 @@ func TestPreflightErrors(t *testing.T) {
 	r, err := strict.Preflight(t.Context(), two, saver.ThreadQuery{})
 	if p := (*pregel.PanicError)(nil); err != nil || len(r.Broken) != 1 || !errors.As(r.Broken[0].Err, &p) {
 		t.Errorf("a panic: %+v, %v", r, err)
+	}
+}
+
+// Threads that sleep, that wait for a signal, and that took one go on as they are: what records their waits is no
+// task's.
+func TestPreflightOfSleepers(t *testing.T) {
+	type state struct {
+		How string `json:"how"`
+	}
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := pregel.NewSignal[string]("word")
+	g, err := graph.For[state]().Node("wait", func(ctx context.Context, s *state) (graph.Update, error) {
+		if s.How == "sleeps" {
+			return nil, pregel.Sleep(ctx, time.Hour)
+		}
+		if _, err := word.Receive(ctx); err != nil {
+			return nil, err
+		}
+		_, _, err := word.ReceiveFor(ctx, time.Hour)
+		return nil, err
+	}).Edge(graph.Start, "wait").Compile(graph.Options{Name: "g", Saver: inMemory(), Store: items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"sleeps", "receives", "received"} {
+		if _, err := g.Run(t.Context(), pregel.Thread(id), state{id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := word.Send(t.Context(), g.Untyped(), "received", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := g.Continue(t.Context(), pregel.Thread("received")); err != nil || len(res.Waits) != 1 || res.Waits[0].Until.IsZero() {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	r, err := g.Preflight(t.Context(), nil, saver.ThreadQuery{})
+	if err != nil || r.Threads != 3 || r.Unchanged != 3 || r.Begun != 3 {
+		t.Errorf("%v, %v", r, err)
 	}
 }
