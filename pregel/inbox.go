@@ -148,11 +148,30 @@ func (b *inbox) first(ctx context.Context, name string) (*signal, error) {
 	return nil, err
 }
 
+// put puts an item of the inbox, which neither expires with those of programs nor is embedded.
+func (b *inbox) put(key string, value map[string]any) store.PutOp {
+	return store.PutOp{Namespace: inboxOf(b.thread), Key: key, Value: value, TTL: -1, NoIndex: true}
+}
+
+// clear removes everything.
+func (b *inbox) clear(ctx context.Context) error {
+	found, err := b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	ops := make([]store.Op, len(found))
+	for i, it := range found {
+		ops[i] = store.PutOp{Namespace: inboxOf(b.thread), Key: it.Key}
+	}
+	_, err = b.items.Batch(ctx, ops...)
+	return err
+}
+
 // remove removes a signal that was taken.
 func (b *inbox) remove(ctx context.Context, s *signal) error {
 	ops := []store.Op{store.PutOp{Namespace: inboxOf(b.thread), Key: s.item()}}
 	if s.key != "" {
-		ops = append(ops, store.PutOp{Namespace: inboxOf(b.thread), Key: s.taken(), Value: map[string]any{"thread": b.thread}})
+		ops = append(ops, b.put(s.taken(), map[string]any{"thread": b.thread}))
 	}
 	_, err := b.items.Batch(ctx, ops...)
 	return err
@@ -165,7 +184,7 @@ func (b *inbox) putBack(ctx context.Context, taken []signal) error {
 	}
 	var ops []store.Op
 	for _, s := range taken {
-		ops = append(ops, store.PutOp{Namespace: inboxOf(b.thread), Key: s.item(), Value: s.record()})
+		ops = append(ops, b.put(s.item(), s.record()))
 		if s.key != "" {
 			ops = append(ops, store.PutOp{Namespace: inboxOf(b.thread), Key: s.taken()})
 		}
@@ -184,7 +203,8 @@ func (b *inbox) send(ctx context.Context, s *signal) error {
 			}
 		}
 	}
-	return b.items.Put(ctx, inboxOf(b.thread), s.item(), s.record())
+	_, err := b.items.Batch(ctx, b.put(s.item(), s.record()))
+	return err
 }
 
 // has reports whether a signal of a name was there when the run first asked.

@@ -330,3 +330,16 @@ func (g *Graph) PutSignalsBack(ctx context.Context, threadID, runID string) erro
 	}
 	return b.putBack(ctx, taken)
 }
+
+// DeleteSignals removes the signals to a thread that nobody took, and what keeps those with a key from counting
+// twice. It is for who deletes the thread, after that: another thread that gets its id would receive them.
+func (g *Graph) DeleteSignals(ctx context.Context, threadID string) error {
+	b := g.inboxFor(threadID)
+	if b == nil {
+		return nil
+	}
+	if err := b.clear(ctx); err != nil {
+		return &PersistError{Op: fmt.Sprintf("delete the signals of thread %q", threadID), Err: err}
+	}
+	return nil
+}

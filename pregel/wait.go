@@ -44,6 +44,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // SleepUntil is Sleep until an instant.
 func SleepUntil(ctx context.Context, t time.Time) error {
+	if t.IsZero() { // which would be no instant
+		t = time.Unix(0, 0)
+	}
 	return sleepUntil(ctx, func(time.Time) time.Time { return t })
 }
 

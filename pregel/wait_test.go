@@ -140,3 +140,55 @@ func dieAsleep(t *testing.T, d pregel.Durability, deathAt int) (saves int) {
 	t.Fatalf("%s, death at save %d: the run does not end", d, deathAt)
 	return 0
 }
+
+// Nobody sleeps until the zero time.
+func TestSleepUntilTheZeroTime(t *testing.T) {
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (string, error) {
+		return "done", pregel.SleepUntil(ctx, time.Time{})
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := g.Invoke(ctx, pregel.Thread("t"), "x"); err != nil || res.Value != "done" {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// A store may embed its items and let them expire. Signals and their keys last, and nobody embeds them.
+func TestSignalsLast(t *testing.T) {
+	clock := waittest.NewClock()
+	items, err := store.NewMemory(store.Options{TTL: time.Hour, Clock: clock.Now, Index: &store.Index{Dims: 1,
+		Embed: func(context.Context, []string) ([][]float32, error) { return nil, errors.New("a signal is embedded") }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := pregel.NewSignal[string]("word")
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (string, error) {
+		one, err := words.Receive(ctx)
+		if err != nil {
+			return "", err
+		}
+		two, err := words.Receive(ctx)
+		return one + two, err
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{}), Store: items, Env: pregel.Environment{Now: clock.Now}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var input any = "x"
+	for _, word := range []string{"", "a", "a", "b"} {
+		if word != "" {
+			if err := words.Send(ctx, g, "t", word, pregel.SignalOptions{Key: word}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Move(24 * time.Hour)
+		if _, err := items.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		res, err := g.Invoke(ctx, pregel.Thread("t"), input)
+		if err != nil || (len(res.Waits) == 0) != (word == "b") || word == "b" && res.Value != "ab" {
+			t.Fatalf("after %q: %+v, %v", word, res, err)
+		}
+		input = nil
+	}
+}

@@ -147,6 +147,11 @@ func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 	if err := s.saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
 		return err
 	}
+	for _, g := range s.graphs.by {
+		if err := g.DeleteSignals(ctx, id); err != nil {
+			return err
+		}
+	}
 	for _, r := range all {
 		if err := s.queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return err
@@ -242,7 +247,15 @@ func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	if due := at.at.Add(t.TTL.duration()); due.After(now()) {
+	due := at.at.Add(t.TTL.duration())
+	if at.state != nil {
+		for _, w := range at.state.Waits { // who waits until an instant is not forgotten before it
+			if after := w.Until.Add(t.TTL.duration()); after.After(due) {
+				due = after
+			}
+		}
+	}
+	if due.After(now()) {
 		return due, nil
 	}
 	if at.status == busy {

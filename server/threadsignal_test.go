@@ -55,3 +55,54 @@ func TestSignals(t *testing.T) {
 		t.Errorf("%s", st.text)
 	}
 }
+
+// TestSleepersAndTTL: a thread does not expire while it waits until an instant.
+func TestSleepersAndTTL(t *testing.T) {
+	nap := func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, 24*time.Hour) }
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["nap"] = must(builder().Node("nap", nap).Sequence(graph.Start, "nap").Compile(graph.Options{Name: "nap", Saver: c.Saver}))
+	})
+	thread := h.thread()
+	h.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "nap", "input": object{"text": "x"}})
+	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+thread, nil).text1("status") == "interrupted" })
+	h.ok("PATCH", "/threads/"+thread, object{"ttl": object{"ttl": 1e-6}})
+	for range 3 {
+		other := h.thread()
+		h.ok("PATCH", "/threads/"+other, object{"ttl": object{"ttl": 1e-6}})
+		h.until("another thread expires", func() bool { return h.do("GET", "/threads/"+other, nil).status == 404 })
+	}
+	h.ok("GET", "/threads/"+thread, nil)
+}
+
+// TestSignalsOfADeletedThread: a thread that gets the id of one that was deleted does not get its signals, and
+// their keys count anew.
+func TestSignalsOfADeletedThread(t *testing.T) {
+	letters := pregel.NewSignal[float64]("letter")
+	get := func(ctx context.Context, _ any) (any, error) {
+		n, err := letters.Receive(ctx)
+		return object{"log": []string{fmt.Sprint("letter ", n)}}, err
+	}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["letters"] = must(builder().Node("get", get).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	begin := func() (run string) {
+		h.ok("POST", "/threads", object{"thread_id": someID})
+		run = h.ok("POST", "/threads/"+someID+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id")
+		h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+someID, nil).text1("status") == "interrupted" })
+		return run
+	}
+	send := func(n int) {
+		h.ok("POST", "/stele/threads/"+someID+"/signals/letter", object{"value": n, "key": fmt.Sprint("letter ", n)})
+	}
+	run := begin()
+	send(1)
+	h.ended(someID, run)
+	send(2)
+	h.ok("DELETE", "/threads/"+someID, nil)
+	run = begin()
+	send(1)
+	h.ended(someID, run)
+	if st := h.ok("GET", "/threads/"+someID, nil); !strings.Contains(st.text, `["letter 1"]`) {
+		t.Error(st.text)
+	}
+}
