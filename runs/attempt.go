@@ -102,6 +102,10 @@ var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // the thread had then follows.
 const asleep = "asleep at "
 
+// slept is the mark of a run that was given back to sleep and keeps its thread: it has taken its input, also if the
+// state of the thread is updated by hand before it wakes.
+const slept = "slept"
+
 // sleepsUntil is when a run with these waits is due; it is at if none of them has an instant.
 func sleepsUntil(waits []pregel.Wait, at time.Time) time.Time {
 	if len(waits) > 0 && !waits[0].Until.IsZero() {
@@ -118,8 +122,14 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 		return err
 	}
 	o := &Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
+	mark := j.claim.Mark
 	if o.Yields {
-		if err := w.Queue.Mark(ctx, j.claim, asleep+st.Address.CheckpointID); err != nil {
+		mark = asleep + st.Address.CheckpointID
+	} else if mark == "" {
+		mark = slept
+	}
+	if mark != j.claim.Mark {
+		if err := w.Queue.Mark(ctx, j.claim, mark); err != nil {
 			return persistError("mark run "+j.claim.ID, err)
 		}
 	}
@@ -256,10 +266,14 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 		return b, err
 	}
 	took := head != nil && head.Metadata.RunID() == c.ID
-	if at, slept := strings.CutPrefix(c.Mark, asleep); slept {
+	byHand := head != nil && head.Metadata.RunID() == ""
+	if c.Mark == slept {
+		took = took || byHand || isCommand(b.input)
+	}
+	if at, yielded := strings.CutPrefix(c.Mark, asleep); yielded {
 		moved := head == nil || head.Config.CheckpointID != at
 		b.at, b.input = pregel.Thread(c.ThreadID), nil
-		b.over = moved && !took || info.Status == saver.StatusDone // another run has gone on
+		b.over = moved && !took && !byHand || info.Status == saver.StatusDone // another run has gone on
 		b.waiting = info.Status == saver.StatusWaiting
 		return b, nil
 	}
@@ -280,7 +294,7 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 			if err != nil {
 				return b, err
 			}
-			b.waiting = len(st.Waits) == 0
+			b.waiting = len(st.Waits) == 0 && !byHand
 		}
 		b.over = b.waiting || info.Status == saver.StatusDone
 	}

@@ -106,3 +106,25 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 		t.Error(st.text)
 	}
 }
+
+// TestUpdateWhileARunSleeps: the run goes on from the update, and does not take its input again.
+func TestUpdateWhileARunSleeps(t *testing.T) {
+	letters := pregel.NewSignal[float64]("letter")
+	get := func(ctx context.Context, _ any) (any, error) {
+		n, err := letters.Receive(ctx)
+		return object{"log": []string{fmt.Sprint("letter ", n)}}, err
+	}
+	first := func(ctx context.Context, _ any) (any, error) { return object{"log": []string{"first"}}, nil }
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["letters"] = must(builder().Node("first", first).Node("get", get).Sequence(graph.Start, "first", "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	id := h.thread()
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id")
+	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+	h.ok("POST", "/threads/"+id+"/state", object{"values": object{"log": []string{"updated"}}})
+	h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": 1})
+	h.ended(id, run)
+	if st := h.ok("GET", "/threads/"+id, nil); !strings.Contains(st.text, `["first","updated","letter 1"]`) {
+		t.Error(st.text)
+	}
+}
