@@ -134,8 +134,14 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 		}
 	}
 	j.asleep = o
+	if early := time.Until(o.After); early > 0 && !o.After.After(j.claim.After) {
+		_ = pause(ctx, nil, min(early, earlyPause)) // the clock of the queue is ahead of this one: the run would be claimed at once
+	}
 	return nil
 }
+
+// earlyPause is the longest time for which a worker keeps a run that the queue calls due and that still sleeps.
+const earlyPause = time.Second
 
 // held waits for the answer whether the claim of a job holds. It also notices a cancellation that was
 // requested before the job was first renewed: its hint may have come before there was a job.
