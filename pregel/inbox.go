@@ -93,10 +93,27 @@ type inbox struct {
 	// taking is held while a task takes a signal. It may wait for loops, which lock only look.
 	taking sync.Mutex
 	// look guards what follows. waiting is the wait for each name that is not over, by its id. names are those
-	// of the signals that were there when a loop first asked; nil if none has.
+	// of the signals that were there when a loop first asked; nil if none has. bound are the items of those that
+	// the superstep has taken: a process that died as it put them back has left them here too.
 	look    sync.Mutex
 	waiting map[string]string
 	names   map[string]bool
+	bound   map[string]bool
+}
+
+// hide notes that a superstep has taken signals.
+func (b *inbox) hide(w *waitsReached) {
+	if b == nil || len(w.bound) == 0 {
+		return
+	}
+	b.look.Lock()
+	defer b.look.Unlock()
+	if b.bound == nil {
+		b.bound = map[string]bool{}
+	}
+	for _, s := range w.signals() {
+		b.bound[s.item()] = true
+	}
 }
 
 // await notes that a wait is for a name. It returns false if another one is.
@@ -117,7 +134,7 @@ func (b *inbox) took(name string) {
 	delete(b.waiting, name)
 }
 
-// read returns the signals, in order.
+// read returns the signals, in order. The caller holds look.
 func (b *inbox) read(ctx context.Context) ([]signal, error) {
 	found, err := b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
 	if err != nil {
@@ -129,7 +146,7 @@ func (b *inbox) read(ctx context.Context) ([]signal, error) {
 	}
 	var all []signal
 	for _, it := range found {
-		if s, ok := signalOf(it.Value); ok && it.Key == s.item() && !(s.key != "" && marks[s.taken()]) {
+		if s, ok := signalOf(it.Value); ok && it.Key == s.item() && !b.bound[it.Key] && !(s.key != "" && marks[s.taken()]) {
 			all = append(all, s)
 		}
 	}
@@ -139,6 +156,8 @@ func (b *inbox) read(ctx context.Context) ([]signal, error) {
 
 // first is the first signal of a name; nil if there is none.
 func (b *inbox) first(ctx context.Context, name string) (*signal, error) {
+	b.look.Lock()
+	defer b.look.Unlock()
 	all, err := b.read(ctx)
 	for _, s := range all {
 		if s.name == name {
@@ -182,6 +201,9 @@ func (b *inbox) putBack(ctx context.Context, taken []signal) error {
 	if len(taken) == 0 {
 		return nil
 	}
+	b.look.Lock()
+	b.bound = nil
+	b.look.Unlock()
 	var ops []store.Op
 	for _, s := range taken {
 		ops = append(ops, b.put(s.item(), s.record()))
@@ -249,6 +271,7 @@ func (g *Graph) isReady(ctx context.Context, b *inbox, w Wait) (bool, error) {
 // anyReady reports whether one of a thread's waits is over, or its signal was sent, or taken.
 func (g *Graph) anyReady(ctx context.Context, thread string, waits []Wait, reached *waitsReached) (bool, error) {
 	b := g.inboxFor(thread)
+	b.hide(reached)
 	for _, w := range waits {
 		if reached.over[w.ID] {
 			return true, nil

@@ -267,6 +267,7 @@ func (l *loop) recordWait(t *task, name string, record map[string]any) error {
 
 // lookAtWaits finds out whether the run goes on with a thread that has waits.
 func (l *loop) lookAtWaits() {
+	l.run.inbox.hide(&l.pos.waits)
 	if l.run.nested() {
 		return
 	}

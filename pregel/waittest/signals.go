@@ -15,18 +15,19 @@ import (
 // Signals runs the tests of signals on savers and stores that open returns, fresh ones for each.
 func Signals(t *testing.T, open func(t *testing.T) (saver.Saver, store.Store)) {
 	for name, test := range map[string]func(*fixture){
-		"order":     (*fixture).order,
-		"wakes":     (*fixture).wakes,
-		"key":       (*fixture).key,
-		"unknown":   (*fixture).unknown,
-		"binding":   (*fixture).binding,
-		"timeout":   (*fixture).timeout,
-		"discard":   (*fixture).discard,
-		"waiters":   (*fixture).waiters,
-		"beside":    (*fixture).beside,
-		"below":     (*fixture).below,
-		"cut off":   (*fixture).cutOff,
-		"wrongtype": (*fixture).wrongType,
+		"order":      (*fixture).order,
+		"wakes":      (*fixture).wakes,
+		"key":        (*fixture).key,
+		"unknown":    (*fixture).unknown,
+		"binding":    (*fixture).binding,
+		"timeout":    (*fixture).timeout,
+		"discard":    (*fixture).discard,
+		"discardcut": (*fixture).discardCut,
+		"waiters":    (*fixture).waiters,
+		"beside":     (*fixture).beside,
+		"below":      (*fixture).below,
+		"cut off":    (*fixture).cutOff,
+		"wrongtype":  (*fixture).wrongType,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fixture{t: t, clock: NewClock()}
@@ -385,4 +386,35 @@ func (f *fixture) wrongType() {
 		f.t.Fatalf("%v", err)
 	}
 	f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(1)}), nil, 0, 0), "[3]")
+}
+
+// discardCut: the process dies between putting signals back and storing the input that discards the superstep.
+// The superstep still has them: no task beside the one that took a signal gets it.
+func (f *fixture) discardCut() {
+	dead, dies := errors.New("the process is dead"), false
+	f.s = saver.Intercept(f.s, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		if dies && (call.Method == "Put" || call.Method == "PutRequest") {
+			return dead
+		}
+		return next(ctx)
+	})
+	receives := f.receives(1)
+	g := f.graph(map[string]body{"a": f.receives(1), "b": func(ctx context.Context) (string, error) {
+		if err := pregel.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		return receives(ctx)
+	}})
+	f.run(g, "x", 0, 2)
+	f.send(g, 1)
+	f.run(g, nil, 0, 1)
+	dies = true
+	if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), "x", pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}); !errors.Is(err, dead) {
+		f.t.Fatal(err)
+	}
+	dies = false
+	f.clock.Move(time.Hour)
+	f.run(g, nil, 0, 1)
+	f.send(g, 2)
+	f.wantValue(f.run(g, nil, 0, 0), "[1 2]")
 }
