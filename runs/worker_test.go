@@ -740,7 +740,9 @@ func TestSleepersOfAQueueWhoseClockIsAhead(t *testing.T) {
 	h := newHouse(t)
 	ahead := func() time.Time { return time.Now().Add(time.Hour) }
 	h.queue = must(runs.NewLocal(t.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{Clock: ahead}))
-	h.add("g", func(ctx context.Context, _ []string) (string, error) { return "woke", pregel.Sleep(ctx, 1500*time.Millisecond) })
+	h.add("g", func(ctx context.Context, _ []string) (string, error) {
+		return "woke", pregel.Sleep(ctx, 1500*time.Millisecond)
+	})
 	h.start(h.worker())
 	r := must(h.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}, Input: map[string]any{"log": []string{"in"}}}))
 	if r = must(runs.Wait(t.Context(), h.queue, r.ID)); r.Status != runs.Success || r.Epoch > 5 {
