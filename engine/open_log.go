@@ -139,6 +139,9 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	}
 	if e.Opts.Replica.Bucket != nil {
 		opts.Replicate = e.replica.give
+		if opts.Mode == wal.SyncNever { // the bucket gets what is durable
+			opts.Mode = wal.SyncInterval
+		}
 	}
 	e.log, err = wal.New(opts)
 	return err

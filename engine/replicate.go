@@ -110,13 +110,17 @@ type replication struct {
 	leader     *replica.Leader
 	ctx        context.Context // of all that waits for the bucket; ended by Close
 	cancel     context.CancelFunc
-	points     context.Context // of making points, which Close ends first
+	points     context.Context // of making points, and of what is not in the log yet; Close ends it first
 	stopPoints context.CancelFunc
 	work       sync.WaitGroup
 	seeded     chan struct{} // closed when the bucket has a point
 	nudge      chan struct{} // capacity 1: segments were published
 
-	pointsTried int // by one goroutine
+	making      sync.Mutex // held while a point is made; guards the next four
+	pointsTried int
+	pointLSN    base.LSN          // where the newest point ends
+	lastPoint   time.Time         // when it was made, about
+	stored      map[string]string // keys of files that are in no point yet, because it failed, by what they are; see pointUpload
 
 	mu      sync.Mutex
 	given   base.LSN      // the last record that the log gave
@@ -133,11 +137,15 @@ type aged struct {
 	since time.Time
 }
 
-// ageStep is how exact ages are.
-const ageStep = 100 * time.Millisecond
+// ageStep is how exact ages are, while there are fewer than mostAges.
+const (
+	ageStep  = 100 * time.Millisecond
+	mostAges = 4096
+)
 
 func newReplication(e *Engine) *replication {
-	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1)}
+	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
+		stored: map[string]string{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.points, r.stopPoints = context.WithCancel(r.ctx)
 	return r
@@ -163,11 +171,7 @@ func (r *replication) append(b replica.Batch, last base.LSN) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.given = last
-	if n := len(r.ages); n > 0 && time.Since(r.ages[n-1].since) < ageStep {
-		r.ages[n-1].last = last
-	} else {
-		r.ages = append(r.ages, aged{last, time.Now()})
-	}
+	r.age(last)
 	if r.fenced {
 		return replica.ErrFenced
 	}
@@ -180,6 +184,32 @@ func (r *replication) append(b replica.Batch, last base.LSN) error {
 		return nil
 	}
 	return err
+}
+
+// age notes when records were given, in bounded memory however long the bucket is away. mu is held.
+func (r *replication) age(last base.LSN) {
+	r.forgetAges()
+	n := len(r.ages)
+	if n > 0 && time.Since(r.ages[n-1].since) < ageStep {
+		r.ages[n-1].last = last
+		return
+	}
+	if n == mostAges {
+		for i := range n / 2 { // of two, the older time counts for both
+			r.ages[i] = aged{r.ages[2*i+1].last, r.ages[2*i].since}
+		}
+		r.ages = r.ages[:n/2]
+	}
+	r.ages = append(r.ages, aged{last, time.Now()})
+}
+
+// forgetAges drops the ages of what the bucket has, and returns up to where that is. mu is held.
+func (r *replication) forgetAges() base.LSN {
+	synced := r.leader.Synced()
+	for len(r.ages) > 0 && r.ages[0].last <= synced {
+		r.ages = r.ages[1:]
+	}
+	return synced
 }
 
 // starve leaves what was given to feed. mu is held.
@@ -247,12 +277,16 @@ func (r *replication) admit(ctx context.Context) (context.Context, context.Cance
 			return within, cancel, nil
 		case <-within.Done():
 			err = replica.ErrSeeding
-		case <-r.ctx.Done():
+		case <-r.points.Done():
 			err = fault.ErrClosed
 		}
 	}
 	for err == nil && r.lag().Age > r.o.MaxLag {
-		if err = r.lost(); err == nil && within.Err() != nil {
+		switch err = r.lost(); {
+		case err != nil:
+		case r.points.Err() != nil:
+			err = fault.ErrClosed
+		case within.Err() != nil:
 			err = replica.ErrBacklog
 		}
 		sleep(within, ageStep/10)
@@ -282,11 +316,7 @@ func (r *replication) lost() error {
 func (r *replication) lag() (l metrics.Lag) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	synced := r.leader.Synced()
-	for len(r.ages) > 0 && r.ages[0].last <= synced {
-		r.ages = r.ages[1:]
-	}
-	if len(r.ages) > 0 {
+	if synced := r.forgetAges(); len(r.ages) > 0 {
 		l.Records, l.Age = uint64(r.given-min(synced, r.given)), time.Since(r.ages[0].since)
 	}
 	return l

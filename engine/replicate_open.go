@@ -100,8 +100,13 @@ func (e *Engine) lead() error {
 	}
 	r.ro = e.lineageOptions(m)
 	leader, err := r.takeOver(ctx, m)
-	if errors.Is(err, replica.ErrNoLineage) {
+	switch {
+	case errors.Is(err, replica.ErrNoLineage) && (m.Epoch > 1 || m.Seq > 0):
+		err = fmt.Errorf("%w: the directory has followed one: name its bucket, or detach the directory if that is lost", err)
+	case errors.Is(err, replica.ErrNoLineage):
 		leader, err = r.begin(ctx, m)
+	case errors.Is(err, replica.ErrOtherStore) && e.report.Created:
+		err = fmt.Errorf("%w; the directory is new: remove it, and restore the store from the bucket", err)
 	}
 	if err == nil {
 		err = e.log.Sync(ctx) // what came from the bucket is given now, and not once there is a leader

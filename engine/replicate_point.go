@@ -19,7 +19,8 @@ import (
 // PointState is the name of the file of a point that has the manifest, as snapshot.EncodeManifest made it.
 const PointState = "MANIFEST"
 
-// makePoints makes a point now, if there is none, and then one after a flush, if the last is PointEvery old. It
+// makePoints makes a point now, if there is none or the last is PointEvery old, and then one after a flush, if the last is
+// that old. So processes that live for less than PointEvery, one after the other, make points as well: without any, chunks would stay for ever. It
 // returns when the leader stops.
 func (r *replication) makePoints() {
 	for seeded := false; r.points.Err() == nil && !seeded; {
@@ -27,27 +28,45 @@ func (r *replication) makePoints() {
 		seeded = err == nil
 		r.note(err)
 	}
-	for last := time.Now(); ; {
+	for flushed := false; ; flushed = true {
+		var again <-chan time.Time
+		if r.pointDue(flushed) {
+			err := r.makePoint(r.points)
+			if r.note(err); err != nil {
+				again = time.After(pointAgain)
+			}
+		}
 		select {
 		case <-r.nudge:
+		case <-again:
 		case <-r.points.Done():
 			return
-		}
-		if time.Since(last) >= r.o.PointEvery {
-			err := r.makePoint(r.points)
-			if err == nil {
-				last = time.Now()
-			}
-			r.note(err)
 		}
 	}
 }
 
+// pointDue reports whether the newest point is old enough for another, and there is something for it: a flush was made, or there are
+// records behind it.
+func (r *replication) pointDue(flushed bool) bool {
+	r.making.Lock()
+	defer r.making.Unlock()
+	return time.Since(r.lastPoint) >= r.o.PointEvery && (flushed || r.e.log.LastLSN() > r.pointLSN)
+}
+
+// pointAgain is after which time a point that failed is tried again, if no flush comes before.
+const pointAgain = time.Minute
+
 // seed makes the first point, unless there is one.
 func (r *replication) seed(ctx context.Context) error {
 	points, err := replica.Points(ctx, r.ro)
-	if err == nil && len(points) == 0 {
+	switch n := len(points); {
+	case err == nil && n == 0:
 		err = r.makePoint(ctx)
+	case err == nil:
+		newest := points[n-1]
+		r.making.Lock()
+		r.pointLSN, r.lastPoint = newest.LSN, time.UnixMicro(min(newest.Stamp, time.Now().UnixMicro()))
+		r.making.Unlock()
 	}
 	if err == nil {
 		close(r.seeded)
@@ -57,22 +76,33 @@ func (r *replication) seed(ctx context.Context) error {
 
 // makePoint makes a point of the store as it is now, and drops what no moment within Replica.Keep needs.
 func (r *replication) makePoint(ctx context.Context) error {
+	r.making.Lock()
+	defer r.making.Unlock()
 	p, err := r.e.capturePoint(ctx)
 	if err != nil {
 		return fmt.Errorf("make a point: %w", err)
 	}
 	defer r.e.Files.unpin(p.pin)
-	if err := r.await(ctx, p.lsn); err != nil {
-		return err
+	// Nothing that the store drops is removed meanwhile, so the wait has a bound.
+	wait, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	err = r.await(wait, p.lsn)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("make a point: %w", err)
 	}
 	r.pointsTried++
 	files, err := r.uploadPoint(ctx, p)
 	if err != nil {
 		return fmt.Errorf("make a point: %w", err)
 	}
-	if _, err := r.leader.CreatePoint(ctx, p.lsn, files); err != nil {
+	_, err = r.leader.CreatePoint(ctx, p.lsn, files)
+	if err == nil || errors.Is(err, replica.ErrFileGone) {
+		clear(r.stored)
+	}
+	if err != nil {
 		return fmt.Errorf("make a point: %w", err)
 	}
+	r.pointLSN, r.lastPoint = p.lsn, time.Now()
 	r.e.Opts.Logger.Info("point", "lsn", p.lsn, "files", len(files))
 	return r.retain(ctx)
 }
@@ -116,7 +146,8 @@ func (e *Engine) capturePoint(ctx context.Context) (*capturedPoint, error) {
 	p.st = e.manifest.State()
 	p.st.Clean = nil
 	logs := p.st.Logs
-	for len(logs) > 0 && logs[len(logs)-1].BaseLSN > p.lsn { // begun since
+	for len(logs) > 0 && logs[len(logs)-1].BaseLSN > p.lsn &&
+		logs[len(logs)-1].Num != p.end.File { // begun since; the end of the log may be an empty file that a crash left
 		logs = logs[:len(logs)-1]
 	}
 	for len(logs) > 0 && (len(logs) > 1 && logs[1].BaseLSN <= p.st.FloorLSN || p.st.FloorLSN > p.lsn) { // the bucket did not have it when it was flushed
@@ -227,13 +258,20 @@ func (u *pointUpload) logs(ctx context.Context, p *capturedPoint) error {
 	return nil
 }
 
-// put adds a file, and stores it unless the newest point has it. id says which bytes it is.
+// put adds a file, and stores it unless the newest point has it, or an earlier try of this one has stored it. id says
+// which bytes it is.
 func (u *pointUpload) put(ctx context.Context, name, id string, f io.ReaderAt, size int64) error {
 	key, ok := u.have[id]
+	if !ok {
+		key, ok = u.r.stored[id]
+	}
 	if !ok {
 		key = u.r.leader.FileKey(fmt.Sprintf("%d-%s", u.r.pointsTried, id))
 		if err := u.r.store(ctx, key, f, size); err != nil {
 			return fmt.Errorf("store %s: %w", name, err)
+		}
+		if name != PointState { // each of these is another one
+			u.r.stored[id] = key
 		}
 	}
 	u.files = append(u.files, replica.File{Name: name, Key: key, Size: size})

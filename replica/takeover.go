@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
@@ -172,6 +173,8 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 			}
 		}
 		if h.last().Epoch < h.Epoch {
+			// Those without a record go, else HEAD would grow with every start of a store that nobody writes to.
+			h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Begin == f.pos.LSN })
 			h.Epochs = append(h.Epochs, epoch{Epoch: h.Epoch, Dir: f.o.Dir, Begin: f.pos.LSN, Chain: f.pos.Chain, Stamp: f.pos.Stamp})
 		}
 		h.End = f.pos

@@ -349,5 +349,5 @@ func LineageKeys(ctx context.Context, b bucket.Bucket, store uint64, keys seal.K
 		}
 		return ring, st.Replica.ChainKey, nil
 	}
-	return nil, nil, &fault.CorruptionError{File: p.Files[0].Key, Kind: "point", Offset: -1, Detail: "it has no manifest"}
+	return nil, nil, &fault.CorruptionError{File: engine.PointState, Kind: "point", Offset: -1, Detail: "it has no manifest"}
 }
