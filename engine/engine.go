@@ -115,7 +115,7 @@ func (e *Engine) Close() (err error) {
 }
 
 func (e *Engine) close() error {
-	defer e.replica.closing()()
+	e.replica.closing()
 	e.refuseCalls()
 	if e.stopWork != nil {
 		e.stopWork()

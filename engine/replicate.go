@@ -88,7 +88,7 @@ func (o *Replica) check(sync wal.Mode, readOnly bool) error {
 	return nil
 }
 
-// releaseTimeout bounds how long Close waits for the bucket.
+// releaseTimeout is replication.patience, but in tests.
 const releaseTimeout = 10 * time.Second
 
 // replication leads the lineage of an open store. docs/adr/0025-engine-replicates.md has the whole.
@@ -115,6 +115,8 @@ type replication struct {
 	work       sync.WaitGroup
 	seeded     chan struct{} // closed when the bucket has a point
 	nudge      chan struct{} // capacity 1: segments were published
+
+	patience time.Duration // how long Close waits for the bucket
 
 	making      sync.Mutex // held while a point is made; guards the next four
 	pointsTried int
@@ -145,7 +147,7 @@ const (
 
 func newReplication(e *Engine) *replication {
 	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
-		stored: map[string]string{}}
+		stored: map[string]string{}, patience: releaseTimeout}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.points, r.stopPoints = context.WithCancel(r.ctx)
 	return r
@@ -157,14 +159,25 @@ func (r *replication) give(first base.LSN, records [][]byte) error {
 		return nil // they came from the lineage
 	}
 	last := first + base.LSN(len(records)) - 1
-	if err := r.append(replica.Batch{First: first, Stamp: r.e.Now(), Records: records}, last); err != nil {
-		return err
+	for stamp := r.e.Now(); len(records) > 0; {
+		n := 1 // records may be all of a large log file
+		for size := len(records[0]); n < len(records) && size+len(records[n]) <= givenBytes; n++ {
+			size += len(records[n])
+		}
+		b := replica.Batch{First: first, Stamp: stamp, Records: records[:n:n]}
+		if err := r.append(b, b.Last()); err != nil {
+			return err
+		}
+		first, records = first+base.LSN(n), records[n:]
 	}
 	if r.o.Mode != replica.Sync {
 		return nil
 	}
 	return r.await(r.ctx, last)
 }
+
+// givenBytes is how many bytes of records one batch gets at most, unless one record has more: far less than replica.MaxBatch.
+const givenBytes = 64 << 20
 
 // append gives a batch to the leader, or leaves it to feed.
 func (r *replication) append(b replica.Batch, last base.LSN) error {
@@ -456,15 +469,19 @@ func (r *replication) room(ctx context.Context) error {
 	return r.await(ctx, min(r.leader.Synced()+1, r.leader.End().LSN))
 }
 
-// closing makes what waits for the bucket give up after a while, so that Close ends. The log is closed, or
-// poisoned, when stop is called.
-func (r *replication) closing() (stop func()) {
-	if r == nil {
-		return func() {}
+// closing makes what waits for the bucket give up after a while, so that Close ends. While nothing does, Close may take
+// longer, and gives the lease back at its end.
+func (r *replication) closing() {
+	if r == nil || r.leader == nil {
+		return
 	}
 	r.stopPoints()
-	t := time.AfterFunc(releaseTimeout, r.cancel)
-	return func() { t.Stop() }
+	r.work.Go(func() { // until stop
+		for wait := r.patience; wait > 0 && r.ctx.Err() == nil; wait = r.patience - r.lag().Age {
+			sleep(r.ctx, wait)
+		}
+		r.cancel()
+	})
 }
 
 // close gives the lease back, if the bucket gets all in time, and ends the work. The log is closed. It
@@ -474,7 +491,7 @@ func (r *replication) close(log error) *snapshot.Replica {
 		return nil
 	}
 	defer r.stop()
-	ctx, cancel := context.WithTimeout(r.ctx, releaseTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 	defer cancel()
 	err := log
 	for err == nil && !r.hasAll() { // to release says that nothing is lost

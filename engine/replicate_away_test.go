@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -278,7 +279,8 @@ func TestReplicaPointAgain(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := RestoreStore(t.Context(), sim, filepath.Join(t.TempDir(), "r"), 0, time.Time{}, Options{}); err != nil || got != 1 {
+	got, err := RestoreStore(t.Context(), sim, filepath.Join(t.TempDir(), "r"), 0, time.Time{}, Options{})
+	if err != nil || got != 1 {
 		t.Fatalf("restored %d, %v", got, err)
 	}
 }
@@ -320,4 +322,44 @@ func TestReplicaSeedsAnyEnd(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReplicaLongClose has a Close that takes longer than it may wait for the bucket, and does not wait for it: the lease is given
+// back, and the bucket has all.
+func TestReplicaLongClose(t *testing.T) {
+	sim := buckettest.NewSim(nil)
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim, Interval: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.replica.patience = 2 * time.Second
+	putKey(t, e, "k")
+	if err := e.Enter(); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	sleep(e.replica.ctx, 3*time.Second) // a call in progress
+	e.Leave()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	st, err := replica.ReadStatus(t.Context(), replica.Options{Bucket: sim})
+	if err != nil || !st.Released || st.End.LSN != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+}
+
+// TestReplicaGetsLargeBatches gives the bucket at once more than one batch may have, as a log does whose files are large and that is synced
+// late.
+func TestReplicaGetsLargeBatches(t *testing.T) {
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{ManualWork: true, Replica: Replica{Bucket: buckettest.NewSim(nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := slices.Repeat([][]byte{make([]byte, givenBytes)}, replica.MaxBatch/givenBytes+1)
+	if err := e.replica.give(1, records); err != nil {
+		t.Error(err)
+	}
+	leave(e)
 }
