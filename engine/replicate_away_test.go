@@ -225,7 +225,8 @@ func TestReplicaIdleLives(t *testing.T) {
 // TestReplicaPointAway makes a point while the bucket is away: it gives up, since no file of the store is removed meanwhile.
 func TestReplicaPointAway(t *testing.T) {
 	sim := buckettest.NewSim(nil)
-	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"), Interval: time.Millisecond, Deadline: 20 * time.Millisecond}})
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"),
+		Interval: time.Millisecond, Deadline: 20 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
