@@ -364,3 +364,25 @@ func TestReplicaGetsLargeBatches(t *testing.T) {
 	}
 	leave(e)
 }
+
+// TestReplicaIsNotEncryptedLater: a store whose bucket has its log as it is does not become one whose keys the bucket must not
+// know. It is as it was, and opens with its bucket.
+func TestReplicaIsNotEncryptedLater(t *testing.T) {
+	dir, o := filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: buckettest.NewSim(nil)}}
+	for _, with := range []Options{o, {Replica: o.Replica, Keys: &turningKeys{fixed: "key0"}, EncryptExisting: true}, o} {
+		e, err := Open(dir, with)
+		if with.EncryptExisting {
+			if !errors.Is(err, fault.ErrReplicated) {
+				t.Fatalf("it is encrypted: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		putKey(t, e, "k")
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -17,8 +17,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// refuseReplicated refuses to write to a directory whose log is kept in a bucket without that bucket, and
-// to one that a restore left half made.
+// refuseReplicated refuses to write to a directory whose log is kept in a bucket without that bucket, to one that a restore
+// left half made, and to encrypt one whose chunks are not: who has the bucket reads them.
 func (e *Engine) refuseReplicated(st snapshot.State) error {
 	switch r := st.Replica; {
 	case r == nil || e.Opts.follows:
@@ -26,9 +26,15 @@ func (e *Engine) refuseReplicated(st snapshot.State) error {
 		return errHalfRestored
 	case e.Opts.Replica.Bucket == nil:
 		return fault.ErrReplicated
+	case e.Opts.EncryptExisting && r.ChainKey == nil:
+		return errPlainLineage
 	}
 	return nil
 }
+
+// errPlainLineage is the error for encrypting a store whose log lies in a bucket as it is.
+var errPlainLineage = fmt.Errorf("the bucket has the log without encryption; detach the store, encrypt it, and give it an empty bucket: %w",
+	fault.ErrReplicated)
 
 // errHalfRestored is the error for a directory in which a restore from a bucket was interrupted.
 var errHalfRestored = fmt.Errorf("a restore from a bucket was interrupted here; remove the directory, and restore again: %w", fault.ErrReplicated)

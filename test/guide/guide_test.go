@@ -34,11 +34,11 @@ func flat(code string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
 }
 
-// TestSnippetsAreHere: each declaration of Go in a page stands in a test of this directory, of agents or of runs,
+// TestSnippetsAreHere: each declaration of Go in a page stands in a test of this directory, of agents, of changes or of runs,
 // so that it runs.
 func TestSnippetsAreHere(t *testing.T) {
 	var code strings.Builder
-	for _, pattern := range []string{"*_test.go", "agents/*_test.go", "../../runs/guide_test.go"} {
+	for _, pattern := range []string{"*_test.go", "agents/*_test.go", "changes/*_test.go", "../../runs/guide_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(pattern, err)

@@ -1,0 +1,2 @@
+// Package changes runs the code of the guide's page on changed graphs.
+package changes
