@@ -21,8 +21,7 @@ const PointState = "MANIFEST"
 
 // makePoints makes a point now, if there is none or the last is PointEvery old, and then one after a flush, if the last is
 // that old. So processes that live for less than PointEvery, one after the other, make points as well: without any,
-// chunks would stay for ever. It
-// returns when the leader stops.
+// chunks would stay for ever. It returns when the leader stops.
 func (r *replication) makePoints() {
 	for seeded := false; r.points.Err() == nil && !seeded; {
 		err := r.seed(r.points)
