@@ -116,7 +116,8 @@ type replication struct {
 	seeded     chan struct{} // closed when the bucket has a point
 	nudge      chan struct{} // capacity 1: segments were published
 
-	patience time.Duration // how long Close waits for the bucket
+	patience  time.Duration // how long Close waits for the bucket
+	pointWait time.Duration // how long a point does: Replica.Deadline
 
 	making      sync.Mutex // held while a point is made; guards the next four
 	pointsTried int
@@ -147,7 +148,7 @@ const (
 
 func newReplication(e *Engine) *replication {
 	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
-		stored: map[string]string{}, patience: releaseTimeout}
+		stored: map[string]string{}, patience: releaseTimeout, pointWait: e.Opts.Replica.Deadline}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.points, r.stopPoints = context.WithCancel(r.ctx)
 	return r

@@ -84,7 +84,7 @@ func (r *replication) makePoint(ctx context.Context) error {
 	}
 	defer r.e.Files.unpin(p.pin)
 	// Nothing that the store drops is removed meanwhile, so the wait has a bound.
-	wait, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	wait, cancel := context.WithTimeout(ctx, r.pointWait)
 	err = r.await(wait, p.lsn)
 	cancel()
 	if err != nil {

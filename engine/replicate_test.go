@@ -377,8 +377,8 @@ func TestReplicaDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.replica.o.Deadline = 50 * time.Millisecond
 	<-e.replica.seeded
+	e.replica.o.Deadline = 50 * time.Millisecond // which only a later point reads, besides this goroutine
 	sim.Stall("m")
 	if err := tryPut(t.Context(), e, "first"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
