@@ -41,6 +41,7 @@ type breakError struct {
 	err           error
 }
 
+// Error is why the thread breaks.
 func (e *breakError) Error() string { return e.err.Error() }
 
 func breaks(stage Stage, node, channel string, err error) error {

@@ -281,6 +281,7 @@ func (r *fromBucket) piece(ctx context.Context, f replica.File, off, n int64) ([
 // writerAt is memory that is written in order.
 type writerAt []byte
 
+// WriteAt implements io.WriterAt; every call goes on where the last one ended.
 func (w *writerAt) WriteAt(b []byte, _ int64) (int, error) {
 	*w = append(*w, b...)
 	return len(b), nil

@@ -105,6 +105,7 @@ type cutting struct {
 	unnoted bool
 }
 
+// PutRequest implements saver.Saver.
 func (s *cutting) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	if s.unnoted {
 		req.Note = nil
