@@ -42,8 +42,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return sleepUntil(ctx, func(now time.Time) time.Time { return now.Add(d) })
 }
 
-// SleepUntil is Sleep until an instant.
+// SleepUntil is Sleep until an instant. One behind the year 9999 is an *ArgumentError: its text would not be one.
 func SleepUntil(ctx context.Context, t time.Time) error {
+	if t.UTC().Year() > 9999 {
+		return &ArgumentError{Field: "t", Reason: "is behind the year 9999"}
+	}
 	if t.IsZero() { // which would be no instant
 		t = time.Unix(0, 0)
 	}

@@ -154,6 +154,19 @@ func TestSleepUntilTheZeroTime(t *testing.T) {
 	}
 }
 
+// An instant that no text of an interrupt can say is refused, and the thread does not sleep for ever.
+func TestSleepUntilTheFarFuture(t *testing.T) {
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (string, error) {
+		return "done", pregel.SleepUntil(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), "x"); !errors.Is(err, pregel.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
 // A store may embed its items and let them expire. Signals and their keys last, and nobody embeds them.
 func TestSignalsLast(t *testing.T) {
 	clock := waittest.NewClock()
