@@ -134,9 +134,14 @@ func (b *inbox) took(name string) {
 	delete(b.waiting, name)
 }
 
+// all returns what is in the inbox: signals, and marks of keys.
+func (b *inbox) all(ctx context.Context) ([]store.Found, error) {
+	return b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
+}
+
 // read returns the signals, in order. The caller holds look.
 func (b *inbox) read(ctx context.Context) ([]signal, error) {
-	found, err := b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
+	found, err := b.all(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the signals of thread %q: %w", b.thread, err)
 	}
@@ -174,7 +179,7 @@ func (b *inbox) put(key string, value map[string]any) store.PutOp {
 
 // clear removes everything.
 func (b *inbox) clear(ctx context.Context) error {
-	found, err := b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
+	found, err := b.all(ctx)
 	if err != nil || len(found) == 0 {
 		return err
 	}
