@@ -20,10 +20,11 @@ func replicatedWorld(t *testing.T, keys disk.KeyProvider) (w *world, address str
 	dir := t.TempDir()
 	b, err := bucket.Dir(t.Context(), dir)
 	must(t, err)
-	d, err := disk.Open(w.dir, disk.Options{ManualWork: true, Clock: w.now, Keys: keys, Replica: disk.Replica{Bucket: b, Mode: "sync"}, Simulation: disk.Simulation{Rand: w.rand}})
+	d, err := disk.Open(w.dir, disk.Options{ManualWork: true, Keys: keys, Replica: disk.Replica{Bucket: b, Mode: "sync"}, Simulation: disk.Simulation{Rand: w.rand}})
 	must(t, err)
 	id := w.put(d, "alice", 1, "", []any{"one"})
-	first, between = d.Stats().LastLSN, w.now()
+	first, between = d.Stats().LastLSN, time.Now().UTC()
+	time.Sleep(time.Millisecond) // commits are told apart by microseconds
 	w.put(d, "alice", 2, id, []any{"one", "two"})
 	must(t, d.Close())
 	return w, "file://" + dir, first, between
@@ -87,7 +88,7 @@ func TestReplica(t *testing.T) {
 			run("compact", w.dir, "--replica", address) // it has all that the lineage has
 
 			// To a record and to a time: stores of their own.
-			for _, at := range []string{jsonOf(first), between.Format(time.RFC3339)} {
+			for _, at := range []string{jsonOf(first), between.Format(time.RFC3339Nano)} {
 				dir := filepath.Join(t.TempDir(), "earlier")
 				out := run("restore", address, dir, "--at", at)
 				if id := alice(t, dir, disk.Options{Keys: o.Keys}); id != checkpointID(1) {

@@ -194,9 +194,10 @@ func (b *dirBody) Read(p []byte) (int, error) {
 		if b.left == 0 {
 			return 0, io.EOF
 		}
+		off, length := b.off, min(b.left, bodyBuffer) // this may return before the system answers
 		b.read, b.err = within(b.ctx, b.d, func() ([]byte, error) {
-			buf := make([]byte, min(b.left, bodyBuffer))
-			n, err := b.f.ReadAt(buf, b.off)
+			buf := make([]byte, length)
+			n, err := b.f.ReadAt(buf, off)
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF // the header says that there is more
 			}
