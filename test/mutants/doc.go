@@ -13,5 +13,5 @@
 // reaches the compiler by the -overlay flag of the go command, so the working tree is
 // never touched.
 //
-// The test of this package only checks that every mutant still fits the code.
+// The test of this package only checks that every mutant still fits the code, and compiles.
 package main

@@ -2,28 +2,45 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const root = "../.."
 
-// TestMutantsFitTheCode: each mutant finds the text it replaces exactly once, gives
-// Go, and names a test that exists. Whether that test fails is for the command.
+// TestMutantsFitTheCode: each mutant finds the text it replaces exactly once, compiles,
+// and names a test that exists. Whether that test fails is for the command.
 func TestMutantsFitTheCode(t *testing.T) {
 	mutants, err := loadAll(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	abs, err := filepath.Abs(root) // an overlay takes nothing else
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{root: abs, dir: t.TempDir()}
+	if err := b.weave(mutants); err != nil {
+		t.Fatal(err)
+	}
+	changed := map[string]bool{}
+	for _, m := range mutants {
+		for _, e := range m.edits {
+			changed["./"+e.dir] = true
+		}
+	}
+	build := exec.Command("go", append([]string{"build", "-overlay", b.overlay, "-o", os.DevNull}, slices.Sorted(maps.Keys(changed))...)...)
+	if out, err := b.run(build, abs); err != nil {
+		t.Errorf("mutants do not compile: %v\n%s", err, out)
+	}
 	abouts := map[string]string{}
 	for _, m := range mutants {
-		if _, err := weave(root, []*mutant{m}); err != nil {
-			t.Error(err)
-		}
 		if !hasTest(t, m.pkg, m.test) {
 			t.Errorf("%s: no test %s in %s", m.name, m.test, m.pkg)
 		}
