@@ -344,7 +344,10 @@ const tailBytes = 32 << 20
 
 // TailName is the file in which the records from first on are saved that a directory has, and the lineage
 // has not.
-func TailName(first base.LSN) string { return fmt.Sprintf("diverged-%020d.tail", first) }
+func TailName(first base.LSN) string { return fmt.Sprintf("diverged-%020d", first) + TailSuffix }
+
+// TailSuffix is how the names of such files end.
+const TailSuffix = ".tail"
 
 // saveTail saves what the log has behind a place, as replica.EncodeTail does. A file that is there is as it would be
 // written.

@@ -78,9 +78,17 @@ func (r *replication) seed(ctx context.Context) error {
 func (r *replication) makePoint(ctx context.Context) error {
 	r.making.Lock()
 	defer r.making.Unlock()
+	if err := r.makePointLocked(ctx); err != nil {
+		return fmt.Errorf("make a point: %w", err)
+	}
+	return r.retain(ctx)
+}
+
+// makePointLocked makes a point; making is held.
+func (r *replication) makePointLocked(ctx context.Context) error {
 	p, err := r.e.capturePoint(ctx)
 	if err != nil {
-		return fmt.Errorf("make a point: %w", err)
+		return err
 	}
 	defer r.e.Files.unpin(p.pin)
 	// Nothing that the store drops is removed meanwhile, so the wait has a bound.
@@ -88,23 +96,23 @@ func (r *replication) makePoint(ctx context.Context) error {
 	err = r.await(wait, p.lsn)
 	cancel()
 	if err != nil {
-		return fmt.Errorf("make a point: %w", err)
+		return err
 	}
 	r.pointsTried++
 	files, err := r.uploadPoint(ctx, p)
 	if err != nil {
-		return fmt.Errorf("make a point: %w", err)
+		return err
 	}
 	_, err = r.leader.CreatePoint(ctx, p.lsn, files)
 	if err == nil || errors.Is(err, replica.ErrFileGone) {
 		clear(r.stored)
 	}
 	if err != nil {
-		return fmt.Errorf("make a point: %w", err)
+		return err
 	}
 	r.pointLSN, r.lastPoint = p.lsn, time.Now()
 	r.e.Opts.Logger.Info("point", "lsn", p.lsn, "files", len(files))
-	return r.retain(ctx)
+	return nil
 }
 
 // retain drops all before the newest point that is older than Replica.Keep.

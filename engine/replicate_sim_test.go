@@ -438,6 +438,19 @@ func (w *replicaWorld) step() {
 	case n < 73:
 		_, err = m.e.CompactStep(ctx)
 		w.note("%s compacts: %v", m.client, err)
+	case n < 74:
+		err = scrub(ctx, m.e.compactor, m.e.flusher, m.e.images, m.e.replica, nil)
+		if err == nil {
+			err = m.e.replica.pointBehind(ctx, m.e.log.LastLSN())
+		}
+		done := false
+		if err == nil {
+			done, err = m.e.replica.dropOlder(ctx)
+		}
+		w.note("%s scrubs: %t, %v", m.client, done, err)
+		if done && err == nil {
+			w.stats["scrubs"]++
+		}
 	case n < 79:
 		err = m.e.replica.makePoint(ctx)
 		w.note("%s makes a point: %v", m.client, err)
@@ -523,7 +536,7 @@ func TestReplicaHistories(t *testing.T) {
 		}
 	}
 	t.Log(total)
-	for _, k := range []string{"opened", "puts", "refused", "kills", "power", "restores", "points", "diverged"} {
+	for _, k := range []string{"opened", "puts", "refused", "kills", "power", "restores", "points", "scrubs", "diverged"} {
 		if total[k] == 0 && n >= 15 {
 			t.Errorf("no %s: the histories prove less than they should", k)
 		}

@@ -12,23 +12,24 @@ import (
 
 // Scrub replaces every file of the store by one that holds only what is live; see
 // scrubber. Files that a view needs, or a reader in another process where that forbids removal,
-// are waited for, until ctx ends. Commits go on beside it. tell may be nil; see scrub.
+// are waited for, until ctx ends. Commits go on beside it. tell may be nil; see scrub. A replicated store waits for the
+// bucket, and removes there, too, what is not live; see replication.scrub.
 func (e *Engine) Scrub(ctx context.Context, tell func(metrics.EraseProgress)) error {
 	if err := e.enterToWrite(); err != nil {
 		return err
 	}
 	defer e.Leave()
-	if err := scrub(ctx, e.compactor, e.flusher, e.images, tell); err != nil {
+	if err := scrub(ctx, e.compactor, e.flusher, e.images, e.replica, tell); err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
-	return nil
+	return e.replica.scrub(ctx)
 }
 
 // scrub replaces every file of a store, which its caller has entered. scrubber has
 // what it promises. tell, unless it is nil, is called before each family is written and each
 // time that files are gone, on the goroutine of the call.
-func scrub(ctx context.Context, c *compactor, f *flusher, images *imageStack, tell func(metrics.EraseProgress)) error {
-	s := scrubber{Store: c.Store, compactor: c, flusher: f, images: images, tell: tell}
+func scrub(ctx context.Context, c *compactor, f *flusher, images *imageStack, r *replication, tell func(metrics.EraseProgress)) error {
+	s := scrubber{Store: c.Store, compactor: c, flusher: f, images: images, replica: r, tell: tell}
 	return s.run(ctx)
 }
 
@@ -59,6 +60,7 @@ type scrubber struct {
 	compactor *compactor
 	flusher   *flusher
 	images    *imageStack
+	replica   *replication // nil if there is no bucket
 
 	tell     func(metrics.EraseProgress) // may be nil
 	progress metrics.EraseProgress
@@ -67,6 +69,9 @@ type scrubber struct {
 func (s *scrubber) run(ctx context.Context) error {
 	old, err := s.rewriteAll(ctx)
 	if err != nil {
+		return err
+	}
+	if err := s.dropKept(ctx); err != nil {
 		return err
 	}
 	s.progress.Files = len(old)

@@ -265,7 +265,7 @@ type pinSeen struct {
 }
 
 // Retain makes the newest point that is not above floor the oldest one that is kept, and deletes
-// what only older ones need, unless a pin keeps it. One goroutine calls it.
+// what only older ones need, unless a pin keeps it. One goroutine calls Retain and Erase.
 //
 // HEAD says so first. Then the pins are listed, and then files are deleted, points, and chunks. A
 // crash in between leaves what the next Retain deletes. A point that cannot be read keeps all files,
@@ -276,18 +276,42 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	if err != nil {
 		return err
 	}
+	_, err = l.retainFrom(ctx, to, false)
+	return err
+}
+
+// Erase is Retain for who must know that nothing from before the point at floor is left, not even files that no point
+// has. No file may be on its way to the bucket. It returns the record behind which everything is kept: one below floor
+// if a pin keeps it, and then Erase is called again.
+//
+// A request that an earlier leader sent before it was deposed may still land, for as long as the bucket takes it; the
+// next Retain deletes what it brought.
+func (l *Leader) Erase(ctx context.Context, floor base.LSN) (kept base.LSN, err error) {
+	to, err := l.newFloor(ctx, floor)
+	if err != nil {
+		return 0, err
+	}
+	if to.LSN != floor {
+		return 0, fmt.Errorf("the point at record %d cannot be read", floor)
+	}
+	return l.retainFrom(ctx, to, true)
+}
+
+// retainFrom deletes what only points below a position need, and returns the record from which on all is kept. With
+// all it deletes files of this leader that no point has, too.
+func (l *Leader) retainFrom(ctx context.Context, to Position, all bool) (base.LSN, error) {
 	if err := l.raiseFloor(ctx, to); err != nil {
-		return err
+		return 0, err
 	}
 	limit, err := l.pinned(ctx, l.lease.current().Floor)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	err = l.dropPoints(ctx, limit.LSN)
+	err = l.dropPoints(ctx, limit.LSN, all)
 	if err != nil && !unreadable(err) {
-		return err
+		return 0, err
 	}
-	return errors.Join(err, l.dropChunks(ctx, limit)) // chunks need no point
+	return limit.LSN, errors.Join(err, l.dropChunks(ctx, limit)) // chunks need no point
 }
 
 // newFloor is the newest point that is not above an LSN, or the floor as it is.
@@ -366,9 +390,9 @@ func unreadable(err error) bool {
 }
 
 // dropPoints deletes the points below an LSN and those that HEAD does not have, and before each
-// the files that no other one needs. Then it deletes the files of earlier leaders that no point has.
-// While a point that is kept cannot be read, all files are, and it returns the error at its end.
-func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
+// the files that no other one needs. Then it deletes the files of earlier leaders that no point has; with all, its
+// own too. While a point that is kept cannot be read, all files are, and it returns the error at its end.
+func (l *Leader) dropPoints(ctx context.Context, limit base.LSN, all bool) error {
 	kept := map[string]bool{}
 	drop := map[string][]File{}
 	var unread error
@@ -416,19 +440,23 @@ func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 	if unread != nil {
 		return unread
 	}
-	return l.dropFiles(ctx, kept)
+	return l.dropFiles(ctx, kept, all)
 }
 
-// dropFiles deletes the files of earlier leaders but those that are kept: one that was deposed before
-// it made its point leaves some. No later point gets them, since it has those of the newest alone.
-func (l *Leader) dropFiles(ctx context.Context, kept map[string]bool) error {
+// dropFiles deletes the files of earlier leaders, and with all its own, but those that are kept: one that was deposed
+// before it made its point leaves some. No later point gets them, since it has those of the newest alone.
+func (l *Leader) dropFiles(ctx context.Context, kept map[string]bool, all bool) error {
 	var drop []string
 	err := l.o.list(ctx, filePrefix, func(e bucket.Entry) error {
-		if e.Key >= l.FileKey("") {
+		own := strings.HasPrefix(e.Key, l.FileKey(""))
+		if e.Key >= l.FileKey("") && !(own && all) {
 			return errStop
 		}
 		if !kept[e.Key] {
 			drop = append(drop, e.Key)
+			if own {
+				l.dropped[e.Key] = true // the deletion may come late
+			}
 		}
 		return nil
 	})

@@ -20,7 +20,8 @@ type Eraser interface {
 	//
 	// Erase rewrites every file, once for all threads of the call, so it takes as long as
 	// Compact. Other calls go on meanwhile. It waits for iterators that were begun before
-	// it, because they keep files open. It does not change backups or copies of the
+	// it, because they keep files open. A bucket that keeps the log is erased, too, and
+	// waited for; see disk.Replica. It does not change backups or copies of the
 	// directory, nor what the device keeps of removed files.
 	//
 	// Erase first deletes the threads, each as a whole, and then rewrites the files. An

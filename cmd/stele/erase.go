@@ -34,8 +34,9 @@ ok:=true, gone:=null what is null or missing, and n:="1" is n=1. A dot in a key 
 into a map. A namespace prefix has dots between its labels: users.ada is ("users", "ada")
 and all below it; labels with dots are written '["users","ada.l"]'.
 
-Backups are not reached, nor copies of the directory, nor the results of nodes that the
-cache of the program keeps.`,
+A bucket that keeps the log of the store (--replica) is erased, too. Backups are not
+reached, nor copies of the directory, nor the results of nodes that the cache of the
+program keeps.`,
 		Example: `  stele erase store --filter user=ada --items users.ada
   stele erase store --filter user=ada --items users.ada --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
@@ -118,4 +119,10 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 		return
 	}
 	p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
+	if rep.Bucket {
+		p.line("the bucket is erased, too: no moment before this one can be restored from it")
+	}
+	for _, name := range rep.Tails {
+		p.line("not erased: %s, which has what a bucket has not", name)
+	}
 }

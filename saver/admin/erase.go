@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/rules"
@@ -40,6 +42,10 @@ type EraseReport struct {
 	BytesAfter  int64         `json:"bytes_after"`  // the same in a dry run
 	FreeBytes   int64         `json:"free_bytes"`   // of the device, before; -1 if it is not known
 	Took        time.Duration `json:"took_ns"`
+	// Bucket: the log is kept in a bucket, which was erased too: no moment before this one can be restored.
+	Bucket bool `json:"bucket,omitempty"`
+	// Tails are files of the directory that are not erased: each has records that another leader's lineage has not.
+	Tails []string `json:"tails,omitempty"`
 }
 
 // Tight reports whether the device may be too full for the rewrite, which needs at most the
@@ -116,6 +122,16 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	if rep.FreeBytes, err = held.FreeSpace(dir); err != nil {
 		rep.FreeBytes = -1
 	}
+	names, err := held.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, engine.TailSuffix) {
+			rep.Tails = append(rep.Tails, name)
+		}
+	}
+	rep.Bucket = d.Health().Replica != nil && !o.DryRun
 	if !o.DryRun {
 		if err := d.EraseRequest(ctx, req); err != nil {
 			return nil, err

@@ -190,7 +190,7 @@ func (s *Saver) pending() ([]string, error) {
 }
 
 // FinishErasures does what Erase left undone when it was interrupted: afterwards no
-// file of the store holds a byte of what was erased before the call. It
+// file of the store, and no object of its bucket, holds a byte of what was erased before the call. It
 // does nothing if there is nothing to do. A store that finds unfinished erasures
 // when it is opened does it by itself, unless Options.ManualWork.
 func (s *Saver) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
