@@ -440,7 +440,7 @@ func TestSleepingRetention(t *testing.T) {
 	next := b.force(b.follow())
 	b.ship(next, "three")
 	b.point(next, 6)
-	if err := l.dropPoints(t.Context(), to.LSN); err != nil {
+	if err := l.dropPoints(t.Context(), to.LSN, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.dropChunks(t.Context(), to); err != nil {
