@@ -252,6 +252,38 @@ func TestChangedWorkflow(t *testing.T) {
 	}
 }
 
+// New input drops the work that was left, and its calls with it: the body makes the calls that it likes, and is
+// not compared with those of the former input.
+func TestNewInputDropsTheCalls(t *testing.T) {
+	base := []made{{"pay", 1, false}, {"plain", 2, false}, {"mail", 4, false}}
+	for name, calls := range map[string][]made{
+		"the same":       base,
+		"other inputs":   {{"pay", 7, false}, {"pay", 8, false}},
+		"another call":   {{"tax", 9, false}},
+		"no call at all": nil,
+	} {
+		for _, stop := range stops {
+			for _, d := range allDurabilities {
+				for kind, open := range kept {
+					t.Run(fmt.Sprint(name, "/", stop.name, "/", d, "/", kind), func(t *testing.T) {
+						f := &flow{w: newWorld(), calls: base, stop: stop, fails: true}
+						o := pregel.Options{Name: "flow", Saver: open(t)}
+						if res, err := f.run(t, f.graph(t, o), 1, d); err == nil && len(res.Interrupts) == 0 {
+							t.Fatal("it did not stop")
+						}
+						f.calls, f.stop = calls, passes
+						again := pregel.RunOptions{Durability: d, Unfinished: pregel.DiscardUnfinished}
+						res, err := f.graph(t, o).Invoke(ctx, pregel.Thread("t"), 2, again)
+						if err != nil || fmt.Sprint(res.Value) != fmt.Sprint(len(f.calls)) {
+							t.Fatal(res, err)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
 // Where what ended, or has a key, lies inside or behind a call that has not ended, nothing is put before
 // that call.
 func TestChangedWorkflowAroundACall(t *testing.T) {

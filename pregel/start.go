@@ -407,8 +407,9 @@ func (l *loop) takeInput(ctx context.Context) error {
 			return err
 		}
 	}
-	// The items of the discarded superstep are discarded too.
+	// The items of the discarded superstep are discarded too, and what its bodies called.
 	l.pos.drop(chItems)
+	l.pos.calls.forget()
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
 	}
