@@ -262,9 +262,7 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	for i, place := range places {
 		calls[i] = all[place]
 	}
-	answer, err := pregel.AskFor[ReviewAnswer](ctx, q, pregel.AskOptions{
-		Check: func(answer any) error { return q.check(calls, answer) },
-	})
+	answer, err := q.ask(ctx, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -290,14 +288,24 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	return withNotes(pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, state, asked, notes), nil
 }
 
+// answerForm is for who answers without the types of this package.
+const answerForm = `an answer is {"decisions": [{"type": "approve"}]}, with one decision for each call, in their order`
+
+// ask asks q about calls. The answer fits them.
+func (q ReviewRequest) ask(ctx context.Context, calls []message.ToolCall) (a ReviewAnswer, err error) {
+	_, err = pregel.Ask(ctx, q, pregel.AskOptions{Check: func(answer any) (err error) {
+		if a, err = channel.Convert[ReviewAnswer](answer); err != nil {
+			return fmt.Errorf("%w: %w; %s", ErrDecision, err, answerForm)
+		}
+		return q.check(calls, a)
+	}})
+	return a, err
+}
+
 // check returns an error if an answer does not fit the question about calls.
-func (q ReviewRequest) check(calls []message.ToolCall, answer any) error {
-	a, err := channel.Convert[ReviewAnswer](answer)
-	if err != nil {
-		return err
-	}
+func (q ReviewRequest) check(calls []message.ToolCall, a ReviewAnswer) error {
 	if len(a.Decisions) != len(calls) {
-		return fmt.Errorf("%w: %d decisions for %d calls", ErrDecision, len(a.Decisions), len(calls))
+		return fmt.Errorf("%w: %d decisions for %d calls; %s", ErrDecision, len(a.Decisions), len(calls), answerForm)
 	}
 	for i, d := range a.Decisions {
 		call, allowed := calls[i], q.Configs[i].Decisions
@@ -439,9 +447,7 @@ func (h *human) ask(ctx context.Context, gate Gate, state map[string]any, r tool
 		})
 	}
 	q := ReviewRequest{[]ActionRequest{{r.Name, args, text}}, []ReviewConfig{{r.Name, gate.decisions()}}}
-	answer, err := pregel.AskFor[ReviewAnswer](ctx, q, pregel.AskOptions{
-		Check: func(answer any) error { return q.check([]message.ToolCall{r.ToolCall}, answer) },
-	})
+	answer, err := q.ask(ctx, []message.ToolCall{r.ToolCall})
 	if err != nil {
 		return Decision{}, err
 	}

@@ -142,16 +142,21 @@ func TestEditStays(t *testing.T) {
 }
 
 // TestDecisionCount: there is a decision for each call, and none more. Where that is not so, or a
-// decision is none, the question waits for another answer.
+// decision is none, the question waits for another answer. Who has no types is told the form of one.
 func TestDecisionCount(t *testing.T) {
-	for name, decisions := range map[string][]agent.Decision{
-		"none": {}, "two": {{Type: agent.Approve}, {Type: agent.Approve}}, "unknown": {{Type: "dance"}}, "no edited call": {{Type: agent.Edit}},
+	decide := func(list ...agent.Decision) any { return agent.ReviewAnswer{Decisions: list} }
+	for name, answer := range map[string]any{
+		"none": decide(), "two": decide(agent.Decision{Type: agent.Approve}, agent.Decision{Type: agent.Approve}),
+		"unknown": decide(agent.Decision{Type: "dance"}), "no edited call": decide(agent.Decision{Type: agent.Edit}),
+		"form: a text": "approve", "form: one decision": map[string]any{"type": "approve"}, "form: a list": []any{map[string]any{"type": "approve"}},
+		"form: no list": map[string]any{"decisions": "approve"},
 	} {
 		g := reviewed(newStore(), agent.Review{Tools: map[string]agent.Gate{"echo": {}}}, model.NewScripted(model.Calls(echo("1", "x")), model.Text("done")), tools([]string{"echo"}))
 		at := pregel.Thread("1")
 		must(g.Invoke(ctx, at, agent.Say("hi")))
 		var refused *pregel.AnswerError
-		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: agent.ReviewAnswer{Decisions: decisions}}); !errors.Is(err, agent.ErrDecision) || !errors.As(err, &refused) {
+		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: answer}); !errors.Is(err, agent.ErrDecision) || !errors.As(err, &refused) ||
+			strings.HasPrefix(name, "form") && !strings.Contains(err.Error(), `{"decisions": [{"type": "approve"}]}`) {
 			t.Errorf("%s: %v", name, err)
 		}
 		asked := must(g.GetState(ctx, at)).Interrupts
