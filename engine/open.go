@@ -228,7 +228,7 @@ func (e *Engine) takeLock() error {
 	if err != nil {
 		host = "unknown host"
 	}
-	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
+	e.lockText = fmt.Sprintf("pid %d of %s on %s since %s", os.Getpid(), program(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
 	name := filepath.Join(e.Dir, LockName)
 	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
@@ -239,6 +239,16 @@ func (e *Engine) takeLock() error {
 	}
 	e.lock = lock
 	return nil
+}
+
+// program is the name of this program, for people who find its lock.
+func program() string {
+	exe, err := os.Executable()
+	name := filepath.Base(exe)
+	if err != nil || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "a program"
+	}
+	return name
 }
 
 // readHolder returns what the holder of the lock wrote about itself, for messages. It is best effort.

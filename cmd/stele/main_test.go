@@ -29,7 +29,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`"(took_ns)": ?\d+`), `"$1": 0`},
 	{regexp.MustCompile(`"free_bytes": ?\d+`), `"free_bytes": 0`},
 	{regexp.MustCompile(`\([0-9.]+(ns|µs|ms|s)\)`), `(took)`},
-	{regexp.MustCompile(`pid \d+ on \S+ since`), `pid 1 on host since`},
+	{regexp.MustCompile(`pid \d+ (of \S+ )?on \S+ since`), `pid 1 on host since`},
 	{regexp.MustCompile(`\d\d  text `), `40  text `}, // the lock file holds a pid
 	{regexp.MustCompile(`"size":\d\d,"kind":"text"`), `"size":40,"kind":"text"`},
 	{regexp.MustCompile(`, \S+ \S+ free on the device`), `, some free on the device`},

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +174,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 	if !errors.As(err, &locked) || !errors.Is(err, fault.ErrLocked) {
 		t.Fatalf("second opener: %v", err)
 	}
-	if want := fmt.Sprintf("pid %d ", p.cmd.Process.Pid); !strings.HasPrefix(locked.Holder, want) {
+	if want := fmt.Sprintf("pid %d of %s on ", p.cmd.Process.Pid, filepath.Base(p.cmd.Path)); !strings.HasPrefix(locked.Holder, want) {
 		t.Fatalf("the holder is %q, want %q", locked.Holder, want)
 	}
 	if locked.Here || !strings.Contains(err.Error(), "by another process") {

@@ -2,8 +2,9 @@
 // workers, or a command beside a server. It is a saver and a long-term store at the other end
 // of a wire; a server of package wire/server, or the command "stele serve", has the store.
 //
-//	c, err := client.Dir("store", client.Options{})
-//	g, err := graph.Compile(…, pregel.Options{Saver: c})
+//	c := client.Dir("store", client.Options{})
+//	defer c.Close()
+//	g, err := graph.For[State]().….Compile(graph.Options{Saver: c, Store: c.Items()})
 //
 // A Client keeps one connection and makes a new one when it is lost. A call that had no
 // answer by then is asked again, and has the effect of one call: docs/wire.md says how.
