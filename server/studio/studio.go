@@ -6,6 +6,8 @@
 //	api, err := server.New(server.Config{…})
 //	http.ListenAndServe("localhost:2025", studio.New(api, studio.Options{}))
 //
+// The page is then at http://localhost:2025, and the API, for clients, at http://localhost:2025/api.
+//
 // # What a page of somebody else can do
 //
 // Nothing. The handler answers only requests whose Host is one of Options.Hosts, so that a
@@ -73,7 +75,16 @@ func New(api http.Handler, opts Options) http.Handler {
 			_ = json.NewEncoder(w).Encode(opts.Prices)
 		})))
 	}
-	mux.Handle("/", page(http.FileServerFS(files)))
+	served := http.FileServerFS(files)
+	mux.Handle("/", page(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := strings.TrimPrefix(r.URL.Path, "/"); name != "" {
+			if _, err := fs.Stat(files, name); err != nil {
+				http.Error(w, "nothing is here: the page is at /, and the API at /api/", http.StatusNotFound)
+				return
+			}
+		}
+		served.ServeHTTP(w, r)
+	})))
 	return guard{hosts: opts.Hosts, next: mux}
 }
 

@@ -3,6 +3,7 @@ package studio
 import (
 	"bytes"
 	"compress/gzip"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -70,6 +71,17 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{"script-src 'self';", "default-src 'none'", "frame-ancestors 'none'", "connect-src 'self'"} {
 		if !strings.Contains(got.Header.Get("Content-Security-Policy"), want) {
 			t.Errorf("the policy lacks %s", want)
+		}
+	}
+}
+
+// A client that was given the address of the page is told where the API is.
+func TestNotTheAPI(t *testing.T) {
+	var a api
+	for _, c := range [][2]string{{"GET", "/ok"}, {"POST", "/threads/search"}, {"POST", "/threads/t/runs/wait"}, {"GET", "/assets/"}} {
+		got := answer(t, New(&a, Options{}), c[0], "http://localhost"+c[1], nil)
+		if text, err := io.ReadAll(got.Body); err != nil || got.StatusCode != http.StatusNotFound || !strings.Contains(string(text), "the API at /api/") || a > 0 {
+			t.Errorf("%s %s: status %d, %q, %v", c[0], c[1], got.StatusCode, text, err)
 		}
 	}
 }
