@@ -22,8 +22,8 @@
 // where the graph goes on.
 //
 // A tool may run more than once: after a crash, for a retry, and when a question that it or a call
-// beside it has asked is answered. Side effects need a key that is the same each time; see
-// pregel.IdempotencyKey, and add the id of the call.
+// beside it has asked is answered. Side effects need a key that is the same each time:
+// [IdempotencyKey].
 //
 // # What differs from LangGraph
 //

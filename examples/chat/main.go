@@ -100,8 +100,7 @@ func build(m model.Model, s saver.Saver, mails string, tools []tool.Tool) (*preg
 	mail, err := tool.New("mail", "Sends a mail.",
 		tool.Unchecked(`{"type":"object","properties":{"to":{"type":"string"},"text":{"type":"string"}},"required":["to","text"]}`),
 		func(ctx context.Context, in struct{ To, Text string }) (string, error) {
-			call, _ := tool.CallOf(ctx)
-			key, err := pregel.IdempotencyKey(ctx, call.ID)
+			key, err := tool.IdempotencyKey(ctx)
 			if err != nil {
 				return "", err
 			}

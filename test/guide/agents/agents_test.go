@@ -25,7 +25,6 @@ import (
 	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
@@ -40,12 +39,28 @@ var weather = tool.Must(schema.Tool("weather", "", func(context.Context, struct 
 	return "rain", nil
 }))
 
-var mail = tool.Must(schema.Tool("mail", "", func(_ context.Context, in struct {
-	To string `json:"to"`
-}) (string, error) {
-	mails = append(mails, in.To)
-	return "sent", nil
+var mail = tool.Must(mailer(func(_ context.Context, key string, l letter) error {
+	if key == "" {
+		return errors.New("no key")
+	}
+	mails = append(mails, l.To)
+	return nil
 }))
+
+type letter struct {
+	To   string `json:"to" jsonschema:"an address"`
+	Text string `json:"text"`
+}
+
+func mailer(send func(ctx context.Context, key string, l letter) error) (tool.Tool, error) {
+	return schema.Tool("mail", "Sends a mail.", func(ctx context.Context, l letter) (string, error) {
+		key, err := tool.IdempotencyKey(ctx) // the same after a crash
+		if err != nil {
+			return "", err
+		}
+		return "sent", send(ctx, key, l)
+	})
+}
 
 // TestMain lets this program be the MCP server of the page, under its name.
 func TestMain(m *testing.M) {
@@ -119,10 +134,7 @@ func providers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	local, err := openai.New(openai.Options{
-		Model: "qwen3", BaseURL: "http://localhost:11434/v1",
-		Settings: map[string]any{"temperature": 0.2},
-	})
+	local, err := openai.New(openai.Options{Model: "qwen3", BaseURL: "http://localhost:11434/v1", Settings: map[string]any{"temperature": 0.2}})
 	if err != nil {
 		return err
 	}
@@ -282,15 +294,13 @@ func person(ctx context.Context, m model.Model, s saver.Saver, weather, mail too
 		return err
 	}
 	for _, q := range res.Interrupts {
-		var review agent.ReviewRequest
-		if err := channel.ConvertInto(&review, q.Value); err != nil {
+		answer, err := agent.Decide(q, func(a agent.ActionRequest) agent.Decision { // for each call
+			return agent.Decision{Type: agent.Approve} // show a.Name and a.Args to a person
+		})
+		if err != nil {
 			return err
 		}
-		answer := agent.ReviewAnswer{}
-		for range review.Actions { // one decision for each call
-			answer.Decisions = append(answer.Decisions, agent.Decision{Type: agent.Approve})
-		}
-		if _, err := g.Invoke(ctx, pregel.Thread("ada"), pregel.Command{Resume: answer}); err != nil {
+		if _, err := g.Invoke(ctx, pregel.Thread("ada"), answer); err != nil {
 			return err
 		}
 	}
@@ -300,7 +310,7 @@ func person(ctx context.Context, m model.Model, s saver.Saver, weather, mail too
 // TestPerson: the mail goes out after it was approved, once.
 func TestPerson(t *testing.T) {
 	m := model.NewScripted(
-		model.Calls(message.ToolCall{Name: "mail", ID: "1", Args: map[string]any{"to": "Bob"}}),
+		model.Calls(message.ToolCall{Name: "mail", ID: "1", Args: map[string]any{"to": "Bob", "text": "Rain."}}),
 		model.Text("Done."),
 	)
 	if err := person(t.Context(), m, memory.New(memory.Options{}), weather, mail); err != nil {

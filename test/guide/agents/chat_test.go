@@ -134,8 +134,7 @@ func buying(b *graph.StateBuilder[State], buy func(ctx context.Context, key stri
 		if ok, err := pregel.AskFor[bool](ctx, fmt.Sprintf("buy %d %s?", in.Count, in.Item)); err != nil || !ok {
 			return "not allowed", err
 		}
-		call, _ := tool.CallOf(ctx)
-		key, err := pregel.IdempotencyKey(ctx, call.ID)
+		key, err := tool.IdempotencyKey(ctx) // the same after a crash
 		if err != nil {
 			return "", err
 		}
