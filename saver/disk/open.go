@@ -151,8 +151,9 @@ type Options struct {
 	Simulation Simulation
 }
 
-// Replica says where the log is kept and what a call waits for. It stands on types of packages that are for this repository,
-// and makes no promise beyond its fields.
+// Replica says where the log is kept, and what a call waits for. Bucket is one of bucket.Dir, or of module replica/s3; Mode
+// is "async", the default, "bounded" or "sync". These and the other fields are described at [engine.Replica]: Interval,
+// MaxLag, Deadline, AcceptLoss, PointEvery, Keep, TTL. Only its fields are promised.
 type Replica = engine.Replica
 
 // Saver is the durable saver. It implements saver.Saver and saver.Eraser. All
