@@ -92,10 +92,12 @@ func TestWaitAndResume(t *testing.T) {
 	h.equal(h.ok("POST", "/threads/11111111-1111-4111-8111-111111111111/runs/wait", object{"assistant_id": "simple", "input": object{}, "if_not_exists": "create"}), `{"log":["a","b"]}`)
 }
 
-// An answer of the wrong type fails its run at once. The question still waits, and takes another.
+// An answer of the wrong type fails its run at once. The question still waits, is found by who looks for threads
+// that wait, and takes another. Where none waits a failure is one.
 func TestWrongAnswer(t *testing.T) {
 	h := newHouse(t)
-	id := h.thread()
+	id, other := h.thread(), h.thread()
+	h.ok("POST", "/threads/"+other+"/runs/wait", object{"assistant_id": "error", "input": object{}})
 	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "input": object{"text": "hi"}})
 	for range 2 {
 		a := h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": "five"}})
@@ -103,8 +105,14 @@ func TestWrongAnswer(t *testing.T) {
 			t.Errorf("%s", a.text)
 		}
 		th := h.ok("GET", "/threads/"+id, nil)
-		if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "error" || len(waiting) != 1 {
+		if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "interrupted" || th.sub("error").text1("error") != "AnswerError" || len(waiting) != 1 {
 			t.Errorf("%s", th.text)
+		}
+		for status, want := range map[string]string{"interrupted": id, "error": other} {
+			found := h.ok("POST", "/threads/search", object{"status": status}).json.([]any)
+			if len(found) != 1 || found[0].(object)["thread_id"] != want {
+				t.Errorf("%s: %v, want %s", status, found, want)
+			}
 		}
 	}
 	h.equal(h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": 5}}), `{"log":["5"],"text":"hi"}`)

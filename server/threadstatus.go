@@ -150,15 +150,18 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 		at.ran = true
 		switch current := !at.saved.After(run.Ended); {
 		case current && run.Status == runs.Error:
-			at.status = failed
 			if at.error, err = s.view.failure(ctx, run); err != nil {
 				return at, err
 			}
+			at.status = failed
 		case run.Cancel == runs.Rollback && run.Status == runs.Interrupted:
 			at.error = rolledBack
 		case current && run.Status == runs.Interrupted && at.status == interrupted:
 			at.error = cancelled
 		}
+	}
+	if at.status == failed && at.state != nil && len(at.state.Interrupts) > 0 {
+		at.status = interrupted // an answer was refused: who looks for questions finds that this one waits
 	}
 	if isBusy {
 		at.status = busy
