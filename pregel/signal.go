@@ -86,7 +86,7 @@ type SignalTypeError struct {
 
 // Error names thread and signal.
 func (e *SignalTypeError) Error() string {
-	return fmt.Sprintf("thread %q: signal %q: %v", e.ThreadID, e.Signal, e.Err)
+	return fmt.Sprintf("thread %q: signal %q, which stays first in its inbox: %v", e.ThreadID, e.Signal, e.Err)
 }
 
 // Unwrap returns the cause.
