@@ -209,7 +209,7 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 	if began := time.Now(); clock == nil {
 		clock = func() time.Duration { return time.Since(began) }
 	}
-	for began := clock(); ; {
+	for began, told := clock(), false; ; told = true {
 		// The lock of the directory is held: its last leader has ended.
 		own := f.Own()
 		err = replica.ErrLeased
@@ -218,6 +218,9 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 		}
 		if !errors.Is(err, replica.ErrLeased) || clock()-began > 2*r.o.TTL {
 			break
+		}
+		if !told { // who started the program sees nothing else for as long
+			r.e.Opts.Logger.Warn("wait for lease", "dir", r.e.Dir, "ttl", r.o.TTL)
 		}
 		sleep(ctx, r.o.TTL/20)
 		if err := errors.Join(ctx.Err(), f.Look(ctx)); err != nil {

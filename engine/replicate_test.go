@@ -3,22 +3,22 @@ package engine
 import (
 	"bytes"
 	"cmp"
-	"os"
-	"slices"
-	"strings"
-	"sync/atomic"
-
 	"context"
 	"errors"
 	"fmt"
-	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/index"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/wal"
@@ -194,10 +194,16 @@ func TestReplicaRestore(t *testing.T) {
 				t.Fatalf("opened without the bucket: %v", err)
 			}
 			leave(e) // the machine is lost
-			e2 := check("end", opts, 61)
+			var said bytes.Buffer
+			heard := opts
+			heard.Logger = slog.New(slog.NewTextHandler(&said, nil))
+			e2 := check("end", heard, 61)
 			putKey(t, e2, "next")
 			if err := e2.Close(); err != nil {
 				t.Fatal(err)
+			}
+			if n := strings.Count(said.String(), `msg="wait for lease"`); n != 1 {
+				t.Errorf("it says %d times that it waits: %s", n, said.String())
 			}
 			keys = append(keys, "next")
 			e = check("old", opts, 62) // it has nothing of its own
