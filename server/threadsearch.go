@@ -1,13 +1,11 @@
 package server
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stele-go/stele/message/pregeljson"
-	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -95,7 +93,7 @@ func (s *threadAPI) findByRecords(c *call) (found []*foundThread, err error) {
 		return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
 	}
 	infos := map[string]saver.ThreadInfo{}
-	busyThreads := map[string]bool{}
+	var open map[string]string
 	consider := func(t thread) (err error) {
 		if t.Temporary || !begins(t.ID) || !c.grant.admits(t.Metadata) {
 			return nil
@@ -113,7 +111,11 @@ func (s *threadAPI) findByRecords(c *call) (found []*foundThread, err error) {
 		case complete:
 			f.at, err = s.statusOf(c.ctx, t)
 		case outlined:
-			f.at, _, err = s.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
+			f.at, _, err = s.outline(c.ctx, t, infos[t.ID], open[t.ID])
+			// Whether somebody is asked beside a wait is in the state.
+			if err == nil && f.at.stele == sleepingStatus && (stele == sleepingStatus || stele == string(saver.StatusWaiting)) {
+				f.at, err = s.statusOf(c.ctx, t)
+			}
 		}
 		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.stele != stele {
 			return err
@@ -131,20 +133,19 @@ func (s *threadAPI) findByRecords(c *call) (found []*foundThread, err error) {
 		return nil
 	}
 	if outlined && !complete {
-		for _, open := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
-			for r, err := range s.queue.List(c.ctx, runs.Query{Status: open}) {
-				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-					return nil, err
-				}
-				busyThreads[r.ThreadID] = true
-			}
+		if open, err = s.openRuns(c.ctx, ""); err != nil {
+			return nil, err
 		}
 	}
 	_, named := c.body["ids"]
-	if !named && (stele == string(saver.StatusWaiting) || stele == string(saver.StatusUnfinished)) {
+	bySaver := saver.Status(stele)
+	if stele == sleepingStatus {
+		bySaver = saver.StatusWaiting
+	}
+	if !named && (bySaver == saver.StatusWaiting || bySaver == saver.StatusUnfinished) {
 		// No other thread has that status, and the saver knows them without a look at the records of all.
 		named = true
-		for info, err := range s.saver.Threads(c.ctx, saver.ThreadQuery{Status: saver.Status(stele), WithoutNotes: true}) {
+		for info, err := range s.saver.Threads(c.ctx, saver.ThreadQuery{Status: bySaver, WithoutNotes: true}) {
 			if err != nil {
 				return nil, err
 			}

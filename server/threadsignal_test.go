@@ -128,3 +128,45 @@ func TestUpdateWhileARunSleeps(t *testing.T) {
 		t.Error(st.text)
 	}
 }
+
+// TestSleepingStatus: a thread whose run sleeps is sleeping, in searches too, unless it asks somebody beside it. The
+// history tells which version of the graph stored a checkpoint.
+func TestSleepingStatus(t *testing.T) {
+	nap := func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, 24*time.Hour) }
+	ask := func(ctx context.Context, _ any) (any, error) {
+		_, err := pregel.Ask(ctx, "ok?")
+		return nil, err
+	}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["nap"] = must(builder().Node("nap", nap).Sequence(graph.Start, "nap").Compile(graph.Options{Name: "nap", Saver: c.Saver, Version: "seven"}))
+		c.Graphs["both"] = must(builder().Node("nap", nap).Node("ask", ask).Edge(graph.Start, "nap").Edge(graph.Start, "ask").Compile(graph.Options{Name: "both", Saver: c.Saver}))
+	})
+	want := map[string]string{}
+	for graph, status := range map[string]string{"nap": "sleeping", "both": "waiting", "asker": "waiting"} {
+		id := h.thread()
+		h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": graph, "input": object{"text": "x"}})
+		h.until(graph+" waits", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+		want[id] = status
+		if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != status {
+			t.Errorf("%s is %s, want %s", graph, got, status)
+		}
+		version := h.ok("POST", "/threads/"+id+"/history", object{"values": false}).json.([]any)[0].(object)["stele_version"]
+		if graph == "nap" && version != "seven" || version == nil {
+			t.Errorf("%s was stored by version %v", graph, version)
+		}
+	}
+	for status, n := range map[string]int{"sleeping": 1, "waiting": 2, "running": 0, "any": 3} {
+		for _, by := range []string{"created_at", "updated_at", "status"} {
+			found := h.ok("POST", "/threads/search", object{"stele_status": status, "sort_by": by}).json.([]any)
+			if len(found) != n {
+				t.Errorf("%d threads are %s, want %d", len(found), status, n)
+			}
+			for _, th := range found {
+				if got := th.(object)["stele_status"]; got != want[th.(object)["thread_id"].(string)] {
+					t.Errorf("a search for %s by %s finds one that is %v", status, by, got)
+				}
+			}
+		}
+		h.equal(h.ok("POST", "/threads/count", object{"stele_status": status}), fmt.Sprint(n))
+	}
+}

@@ -252,7 +252,7 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 		var shown any = st
 		if !values {
 			st.Values = nil
-			shown = listedState{st, statusAt(tuple), listedTasks(tuple)}
+			shown = listedStateOf(st, tuple)
 		}
 		if err := states.add(shown); err != nil {
 			return err
@@ -262,11 +262,20 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 }
 
 // listedState is a state of a history without values. It says by itself how far the thread was at the
-// checkpoint, and what its tasks wrote.
+// checkpoint, which version of the graph stored it, and what its tasks wrote.
 type listedState struct {
 	*pregeljson.ThreadState
-	Status saver.Status `json:"stele_status,omitempty"`
-	Tasks  []listedTask `json:"tasks"`
+	Status  saver.Status `json:"stele_status,omitempty"`
+	Version string       `json:"stele_version,omitempty"`
+	Tasks   []listedTask `json:"tasks"`
+}
+
+func listedStateOf(st *pregeljson.ThreadState, tuple *saver.Tuple) listedState {
+	shown := listedState{ThreadState: st, Status: statusAt(tuple), Tasks: listedTasks(tuple)}
+	if tuple.Note != nil {
+		shown.Version = tuple.Note.Version
+	}
+	return shown
 }
 
 // statusAt returns the status of a thread while this checkpoint was its newest. All writes of a task

@@ -24,13 +24,15 @@ var threadStatuses = oneOf(idle, busy, interrupted, failed)
 
 // steleStatuses are the values of the extension stele_status, which shows the status of threads and
 // selects by it. They are the statuses of savers, which distinguish a thread that waits from one whose
-// run was cut off: LangGraph calls both interrupted. anyStatus selects every thread.
+// run was cut off: LangGraph calls both interrupted. A thread whose run sleeps, and that asks nobody, is
+// sleepingStatus. anyStatus selects every thread.
 var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed),
-	string(saver.StatusUnfinished), runningStatus}
+	string(saver.StatusUnfinished), runningStatus, sleepingStatus}
 
 const (
-	anyStatus     = "any"
-	runningStatus = "running"
+	anyStatus      = "any"
+	runningStatus  = "running"
+	sleepingStatus = "sleeping"
 )
 
 // threadStatus is how far a thread is.
@@ -45,21 +47,30 @@ type threadStatus struct {
 	lost   *pregeljson.Failure   // the last run cannot be decoded
 }
 
-// isBusy reports whether a thread has a run that has not ended and does not sleep. It looks for pending runs first: one
-// that begins in between is then found as running.
+// isBusy reports whether a thread has a run that has not ended and does not sleep.
 func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
+	open, err := s.openRuns(ctx, id)
+	return open[id] == runningStatus, err
+}
+
+// openRuns returns the threads that have runs which have not ended: sleepingStatus if all of them sleep, else
+// runningStatus. With an id it is about that thread alone. It looks for pending runs first: one that begins in
+// between is then found as running.
+func (s *threadAPI) openRuns(ctx context.Context, id string) (map[string]string, error) {
+	open := map[string]string{}
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status}) {
-			if err == nil && r.Asleep() {
-				continue
+			if err != nil && !errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
+				return nil, err
 			}
-			if err == nil || errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
-				return true, nil
+			if err != nil || !r.Asleep() {
+				open[r.ThreadID] = runningStatus
+			} else if open[r.ThreadID] == "" {
+				open[r.ThreadID] = sleepingStatus
 			}
-			return false, err
 		}
 	}
-	return false, nil
+	return open, nil
 }
 
 // unreadable logs that the state of a thread cannot be read, and returns the failure that clients see.
@@ -110,7 +121,7 @@ func (s *threadAPI) reads(ctx context.Context, id string) bool {
 
 // statusOf computes how far a thread is. If its state cannot be read, its status is error.
 func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, err error) {
-	isBusy, err := s.isBusy(ctx, t.ID)
+	open, err := s.openRuns(ctx, t.ID)
 	if err != nil {
 		return at, err
 	}
@@ -118,7 +129,7 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 	if err != nil {
 		return at, err
 	}
-	at, run, err := s.outline(ctx, t, info, isBusy)
+	at, run, err := s.outline(ctx, t, info, open[t.ID])
 	if err != nil {
 		return at, err
 	}
@@ -139,6 +150,9 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 		switch at.state.Status {
 		case saver.StatusWaiting, saver.StatusUnfinished:
 			at.status = interrupted
+			if len(at.state.Interrupts) > 0 && at.stele == sleepingStatus { // somebody is asked beside the wait
+				at.stele = string(saver.StatusWaiting)
+			}
 		case saver.StatusFailed:
 			at.status = failed
 		}
@@ -163,15 +177,15 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 	if at.status == failed && at.state != nil && len(at.state.Interrupts) > 0 {
 		at.status = interrupted // an answer was refused: who looks for questions finds that this one waits
 	}
-	if isBusy {
+	if at.stele == runningStatus {
 		at.status = busy
 	}
 	return at, nil
 }
 
 // outline returns the status of a thread as far as it is known without reading its state, and its last
-// run, if there is one. A search through all threads uses it.
-func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
+// run, if there is one; open is what openRuns has of it. A search through all threads uses it.
+func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, open string) (at threadStatus, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
 	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
 	if info.UpdatedAt.After(at.at) {
@@ -191,8 +205,8 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 			at.at = run.Ended
 		}
 	}
-	if isBusy {
-		at.stele = runningStatus
+	if open != "" {
+		at.stele = open
 	}
 	return at, run, nil
 }
