@@ -227,6 +227,9 @@ func TestStore(t *testing.T) {
 		if got := item(); got.Value["likes"] != "bread" {
 			t.Fatalf("the item is %v", got)
 		}
+		p.fill("input[type=search]", "zzz")
+		p.says("no index by meaning")
+		p.fill("input[type=search]", "")
 		p.says("users / ann")
 		p.click("delete")
 		p.submit("Delete")
@@ -585,7 +588,8 @@ func TestQueue(t *testing.T) {
 		p.do(chromedp.Click(`//nav//a[normalize-space()="Runs"]`))
 		p.says("the model is not there")
 		p.show("#/runs?status=error")
-		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "error")`)
+		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "failed")`)
+		p.see("its rows whole, and named", `(e => e.scrollHeight <= e.clientHeight + 1)(document.querySelector(".wide")) && [...document.querySelectorAll("tbody .thread-of")].some(e => e.innerText === "fail once")`)
 		row := `[...document.querySelectorAll(".wide tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
 		p.see("the run", row)
 		modelWorks.Store(true)

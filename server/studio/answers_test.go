@@ -246,28 +246,30 @@ func TestList(t *testing.T) {
 		thread("0192f7c0-1111-7000-8000-000000000002", "interrupted", m{"title": "A title", "user": "bob"}, m{"values": m{"messages": structured}, "interrupts": m{"t": []any{m{"id": "q", "value": review}}}}),
 		thread("of a program", "error", m{}, m{"stele_title": "from the server", "stele_about": "its line", "stele_status": "failed"}),
 		thread("0192f7c0-1111-7000-8000-000000000004", "idle", nil, m{"values": nil}),
+		thread("0192f7c0-1111-7000-8000-000000000005", "error", m{"graph_id": "desk"}, m{"error": m{"error": "TaskError", "message": "out of paper (task 08f9dbe1-9a26-9c9e-aa14-6b38d9989584)"}}),
 	}
 	p := open(t, serveAnswers(t, m{"GET /info": m{"version": "test"}, "POST /assistants/search": []any{}, "POST /threads/search": threads, "POST /threads/count": 91}))
-	p.see("the rows", `document.querySelectorAll(".threads .row").length === 4`)
+	p.see("the rows", `document.querySelectorAll(".threads .row").length === 5`)
 	var rows [][]string
 	p.eval(`[...document.querySelectorAll(".threads .row")].map(r => [r.querySelector("b").innerText, r.querySelector(".about").innerText, ...[...r.querySelectorAll(".of, .copy, .status")].map(e => e.innerText)])`, &rows)
 	want := [][]string{
 		{"Where is my parcel?", "calls category", "done", "desk", "ann", "0192f7c0…0001", "5 min"},
-		{"A title", "refund(order: 7)", "waiting", "", "bob", "0192f7c0…0002", "5 min"},
+		{"A title", "refund: order 7", "waiting", "", "bob", "0192f7c0…0002", "5 min"},
 		{"from the server", "its line", "failed", "", "", "of a program", "5 min"},
 		{"untitled", "", "done", "", "", "0192f7c0…0004", "5 min"},
+		{"desk", "out of paper", "failed", "desk", "", "0192f7c0…0005", "5 min"},
 	}
 	if quote(rows) != quote(want) {
 		t.Errorf("the list has\n%s, want\n%s", quote(rows), quote(want))
 	}
-	p.says("4 threads")
+	p.says("5 threads")
 	p.do(js(`document.execCommand = () => (window.copied = document.activeElement.value, true); navigator.clipboard.writeText = async (text) => { window.copied = text }`))
 	p.do(js(`document.querySelector(".threads .copy").click()`))
 	p.see("the whole id", `window.copied === "0192f7c0-1111-7000-8000-000000000001" && location.hash === "" && document.querySelector(".threads .copy").innerText === "copied"`)
 }
 
 // What has ended well has one colour, whether it is a thread, a checkpoint or a run; and a run that waits is
-// no success.
+// no success, and asks nobody any more once a later one has gone on.
 func TestOneColour(t *testing.T) {
 	chromium(t)
 	type m = map[string]any
@@ -275,14 +277,15 @@ func TestOneColour(t *testing.T) {
 	th := func(id, status, stele string) m {
 		return m{"thread_id": id, "status": status, "stele_status": stele, "metadata": m{}, "values": m{}, "created_at": "2026-03-01T09:00:00Z", "updated_at": "2026-03-01T09:05:00Z"}
 	}
-	runs := []any{m{"run_id": "r1", "thread_id": "t", "status": "success", "waiting": true, "created_at": "2026-03-01T09:00:00Z", "attempt": 1}, m{"run_id": "r2", "thread_id": "t", "status": "success", "created_at": "2026-03-01T09:00:00Z", "attempt": 1}}
+	runs := []any{m{"run_id": "r1", "thread_id": "t", "status": "success", "waiting": true, "created_at": "2026-03-01T09:00:00Z", "attempt": 1}, m{"run_id": "r2", "thread_id": "t", "status": "success", "created_at": "2026-03-01T09:00:00Z", "attempt": 1},
+		m{"run_id": "r3", "thread_id": "t", "status": "success", "waiting": true, "created_at": "2026-03-01T09:00:00Z", "attempt": 1}}
 	p := open(t, serveAnswers(t, m{
 		"GET /info":               m{"version": "test", "stele": m{"runs": true, "thread_status": true}},
 		"POST /assistants/search": []any{},
 		"POST /threads/search":    []any{th("t", "idle", "done"), th("u", "interrupted", "waiting")},
 		"GET /threads/t":          th("t", "interrupted", "waiting"),
 		"GET /threads/t/runs":     runs,
-		"GET /stele/runs":         m{"runs": runs, "total": 2},
+		"GET /stele/runs":         m{"runs": runs, "total": 3},
 		"GET /stele/schedules":    m{"schedules": []any{}},
 		"POST /threads/t/history": []any{m{"checkpoint": at, "metadata": m{"source": "loop", "step": 0}, "created_at": "2026-03-01T11:50:00Z", "next": []any{}, "tasks": []any{}, "values": m{}}},
 	}))
@@ -296,21 +299,18 @@ func TestOneColour(t *testing.T) {
 	}
 	look("the list", `document.querySelectorAll(".threads .row").length === 2`)
 	p.show("#/threads/t")
-	look("the thread", `document.querySelectorAll(".runs .status").length === 2 && document.querySelector(".stand")`)
+	look("the thread", `document.querySelectorAll(".runs .status").length === 3 && document.querySelector(".stand")`)
 	p.show("#/runs")
-	look("the runs", `document.querySelectorAll("tbody tr").length === 2`)
+	look("the runs", `document.querySelectorAll("tbody tr").length === 3`)
 	by := map[string]string{}
 	for _, c := range colours {
 		word, colour, _ := strings.Cut(c, " ")
-		if word == "success" {
-			word = "done"
-		}
 		if by[word] != "" && by[word] != colour {
 			t.Errorf("%s is %s, and %s elsewhere", word, colour, by[word])
 		}
 		by[word] = colour
 	}
-	if len(by) != 2 || by["done"] == by["waiting"] || len(colours) != 8 {
+	if len(by) != 3 || by["done"] == by["waiting"] || by["asked"] == by["waiting"] || len(colours) != 10 {
 		t.Errorf("the states are %q", colours)
 	}
 }

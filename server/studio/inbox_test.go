@@ -24,7 +24,7 @@ func TestInbox(t *testing.T) {
 		}
 		p.see("all three", row(first)+` && `+row(second)+` && `+row(mine))
 		p.see("the title", `/^\([0-9]+\) Inbox · stele studio$/.test(document.title)`)
-		p.see("the question in words", row(first)+`.innerText.includes("refund(") && `+row(first)+`.innerText.includes("9007199254740993") && `+row(mine)+`.innerText.includes("Send this mail?")`)
+		p.see("the question in words", row(first)+`.innerText.includes("refund: ") && `+row(first)+`.innerText.includes("9007199254740993") && `+row(mine)+`.innerText.includes("Send this mail?")`)
 
 		// Filters: the graph and the owner on the server, the age by its order.
 		p.choose(".bar label:nth-of-type(1) select", "desk")

@@ -273,7 +273,7 @@ func timelineFixture() http.Handler {
 	answers["GET /stele/threads/"+thread+"/runs/"+first+"/tasks"] = m{"recorded": true, "tasks": []any{
 		task("model-1", "50:00.050", 2_200*time.Millisecond, "ended", 1, 3), task("send-1", "50:02.320", time.Millisecond, "waiting", 1, 1)}}
 	answers["GET /stele/threads/"+thread+"/runs/"+second+"/tasks"] = m{"recorded": true, "tasks": []any{
-		task("send-2", "53:03.130", 760*time.Millisecond, "ended", 2, 1), task("fetch", "53:03.200", 400*time.Millisecond, "ended", 1, 1, "send:1"), task("model-2", "53:03.910", 2_210*time.Millisecond, "ended", 1, 1),
+		task("send-2", "53:03.130", 760*time.Millisecond, "ended", 2, 1), task("model-9", "53:03.200", 400*time.Millisecond, "ended", 1, 1, "send:send-2"), task("model-2", "53:03.910", 2_210*time.Millisecond, "ended", 1, 1),
 		task("archive", "53:06.150", 90*time.Millisecond, "error", 1, 3)}}
 	return answering(answers)
 }

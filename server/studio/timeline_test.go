@@ -27,7 +27,7 @@ func TestTimeline(t *testing.T) {
 	p.eval(`[...document.querySelectorAll(".wave")].map(e => [e.className, e.querySelector(".step").innerText, e.querySelector(".what").innerText.trim(), e.querySelector(".figures").innerText])`, &got)
 	want := [][]string{
 		{"wave work first", "step 3", "send Tool answered: send_mail", "760 ms, 2 tries"},
-		{"wave work", "", "fetch", "400 ms"},
+		{"wave model", "", "model", "400 ms"},
 		{"wave model first", "step 4", "model Model answered", "2.2 s, 212 tokens, 0.59 EUR"}, // (190 * 3000 + 22 * 1000) / 1e6
 		{"wave failed", "", "archive", "90 ms, failed, 3 tries"},
 		{"wave model first", "step 1", "model Model called send_mail", "2.2 s, 3 tries, 148 tokens, 0.39 EUR"},

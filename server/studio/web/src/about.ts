@@ -2,7 +2,9 @@
 
 import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
 import { inWords } from "./questions";
-import { list, spent, word } from "./text";
+import { causeOf, spent, word } from "./text";
+import { isFields } from "./json";
+import { asksOf, waitInWords, waitsOf } from "./tree";
 import type { Interrupt, Thread } from "./types";
 
 const most = 160;
@@ -32,18 +34,29 @@ function describe(t: Thread): { title: string; line: string } {
 
 const oneLine = (text: string) => text.replace(/\s+/g, " ").trim();
 
-// titleOf is what a thread is called, and lineOf what else a list says of it: what it waits for, or its
-// last words.
-export const titleOf = (t: Thread) => oneLine(word(t.metadata?.title) || describe(t).title || describe(t).line);
+// titleOf is what a thread is called, and lineOf what else a list says of it: what it waits for, why it
+// failed, or its last words.
+export const titleOf = (t: Thread) => oneLine(word(t.metadata?.title) || describe(t).title || describe(t).line || graphOf(t));
 
 export function lineOf(t: Thread): string {
   const asked = questionsOf(t);
   if (asked.length > 0) return oneLine(asked.map(inWords).join(" · "));
+  const other = sleepOf(t) || failureOf(t);
+  if (other) return oneLine(other);
   const line = oneLine(describe(t).line);
   return line === titleOf(t) ? "" : line;
 }
 
-export const questionsOf = (t: Thread): Interrupt[] => Object.values(t.interrupts ?? {}).flatMap((all) => list(all as Interrupt[]));
+const interruptsOf = (t: Thread, which: typeof asksOf): Interrupt[] => Object.values(t.interrupts ?? {}).flatMap((interrupts) => which({ interrupts }));
+export const questionsOf = (t: Thread) => interruptsOf(t, asksOf);
+// sleepOf is what a thread waits for that asks nobody, in words; "" if it asks somebody, or does not wait.
+export const sleepOf = (t: Thread) => (questionsOf(t).length ? "" : interruptsOf(t, waitsOf).map(waitInWords).join("; "));
+
+// failureOf is why the last run of a thread failed.
+export function failureOf(t: Thread): string {
+  if (t.status !== "error") return "";
+  return causeOf(word(isFields(t.error) ? t.error.message : t.error));
+}
 
 export const graphOf = (t: Thread) => word(t.metadata?.graph_id);
 

@@ -10,7 +10,8 @@ import { Form, JsonField, jsonOf } from "./dialog";
 import { useLoad } from "./load";
 import { change, go } from "./route";
 import { run } from "./running";
-import { list, Text, visible, word } from "./text";
+import { titleOf } from "./about";
+import { list, visible, word } from "./text";
 import { idOf, nextOf } from "./tree";
 import type { Fields, Json, State, Thread } from "./types";
 
@@ -21,6 +22,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
   const [which, set] = useState<Which>();
   if (readonly.value) return <div class="actions">{props.children}</div>;
   const assistant = assistantOf(graphs.value, thread) ?? (thread && graphs.value?.length ? graphs.value[0] : undefined);
+  const chat = isChat(state);
   const past = state && head && idOf(state) !== idOf(head);
   const close = () => set(undefined);
   const begin = async (body: Fields) => {
@@ -31,7 +33,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
   return (
     <div class="actions">
       {assistant && <button onClick={() => set("input")}>{past ? "Fork with input" : "Send input"}</button>}
-      {assistant && state && <button onClick={() => set("rerun")}>{past ? "Run again from here" : "Go on"}</button>}
+      {assistant && state && (past || nextOf(state).length > 0) && <button onClick={() => set("rerun")}>{past ? "Run again from here" : "Go on"}</button>}
       {state && <button onClick={() => set("edit")}>{past ? "Fork with an edit" : "Edit state"}</button>}
       <button onClick={() => set("copy")}>Copy</button>
       {props.children}
@@ -44,7 +46,9 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           act="Run"
           close={close}
           submit={async (form) => {
-            const input = jsonOf(form, "input");
+            // A text is what a person says.
+            const said = word(form.get("input")).trim();
+            const input = chat && said && !/^[{["]/.test(said) ? { messages: [{ role: "user", content: said }] } : jsonOf(form, "input");
             if (!past) await api.unmoved(id, head);
             await begin({
               assistant_id: String(form.get("assistant")),
@@ -55,7 +59,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           }}
         >
           <RunFields chosen={assistant?.assistant_id}>
-            <JsonField name="input" label="Input, as JSON" value={exampleInput(state)} />
+            <JsonField name="input" label={chat ? "Message, or input as JSON" : "Input, as JSON"} value={chat ? "" : "{}"} />
           </RunFields>
           {past && <p class="note">The run begins at the chosen checkpoint. The newer ones stay, as a branch of their own.</p>}
         </Form>
@@ -129,7 +133,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           }}
         >
           <p>
-            All checkpoints and writes of <Text text={id} /> are removed. This cannot be undone.
+            All checkpoints and writes of {thread && titleOf(thread) && <b>{visible(titleOf(thread))} </b>}
+            <code>{visible(id)}</code> are removed. This cannot be undone.
           </p>
         </Form>
       )}
@@ -172,11 +177,10 @@ function pauses(form: FormData): Fields {
   return { interrupt_before: nodes.includes("*") ? "*" : nodes };
 }
 
-// exampleInput is a text to begin with: a chat gets a message, anything else an empty object.
-function exampleInput(state: State | undefined): string {
+// isChat: the thread has messages, or nothing yet.
+function isChat(state: State | undefined): boolean {
   const values = state?.values;
-  const chat = !values || typeof values !== "object" || "messages" in values || Object.keys(values).length === 0;
-  return JSON.stringify(chat ? { messages: [{ role: "user", content: "" }] } : {}, null, 2);
+  return !values || typeof values !== "object" || "messages" in values || Object.keys(values).length === 0;
 }
 
 // editable leaves out what is long: an update names only the channels that change.

@@ -221,7 +221,7 @@ function Call(props: { action: Action; name: string; decided: Decision | undefin
           {args.map(([key, v]) => (
             <div key={key}>
               <dt>{visible(key)}</dt>
-              <dd>{typeof v === "string" ? <Text class="words" text={v} /> : scalarOf(v) !== undefined ? <span class="scalar">{scalarOf(v)}</span> : <Value value={v} open />}</dd>
+              <dd>{typeof v === "string" ? <Text class="words" text={v} /> : scalarOf(v) !== undefined ? <span class="scalar">{scalarOf(v)}</span> : <Value value={v} open={JSON.stringify(v).length < 2000 ? "all" : true} />}</dd>
             </div>
           ))}
         </dl>

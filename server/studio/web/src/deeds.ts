@@ -3,8 +3,8 @@
 import { isFields } from "./json";
 import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
 import { nodeName } from "./names";
-import { visible, word } from "./text";
-import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf } from "./tree";
+import { causeOf, visible, word } from "./text";
+import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf, waitsIn } from "./tree";
 import type { Json, State, Task } from "./types";
 
 // Use is what a model was given and gave, in tokens.
@@ -130,11 +130,11 @@ function byWhom(state: State, parent: State): string {
 // thenOf is why the thread stopped at a checkpoint.
 function thenOf(state: State): string {
   const failed = tasksOf(state).find((t) => t.error);
-  if (failed) return `${nodeName(failed.name)} failed: ${visible(failed.error)}`;
+  if (failed) return `${nodeName(failed.name)} failed: ${visible(causeOf(failed.error))}`;
   const asks = tasksOf(state).filter((t) => asksOf(t).length > 0);
   if (asks.length > 1) return `${asks.length} nodes ask`;
   const question = asksOf(asks[0] ?? state)[0];
-  if (!question) return standOf(state) === "waiting" ? "stopped" : "";
+  if (!question) return waitsIn(state).join("; ") || (standOf(state) === "waiting" ? "stopped" : "");
   const tools = toolsAsked(question.value);
   if (tools.length) return `asks to run ${tools.join(", ")}`;
   return `${asks[0] ? nodeName(asks[0].name) : "the program"} asks${questionIn(question.value)}`;
@@ -151,7 +151,7 @@ function questionIn(value: Json): string {
 // waited for, or that lies between two runs.
 function tookBy(state: State, parent: State | undefined): number | undefined {
   if (typeof state.created_at !== "string" || typeof parent?.created_at !== "string") return undefined;
-  if (standOf(parent) === "waiting" || standOf(parent) === "failed" || state.metadata?.run_id !== parent.metadata?.run_id) return undefined;
+  if (["waiting", "sleeping", "failed"].includes(standOf(parent)) || state.metadata?.run_id !== parent.metadata?.run_id) return undefined;
   const ms = new Date(state.created_at).getTime() - new Date(parent.created_at).getTime();
   return ms >= 0 ? ms : undefined;
 }

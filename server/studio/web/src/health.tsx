@@ -10,6 +10,8 @@ import { say, useEvery, useLoad } from "./load";
 import { bytes, count, visible } from "./text";
 import type { BackedUp, Room as Taken, ValueRoom, Verified } from "./types";
 
+const files = (n: number) => `${count(n)} ${n === 1 ? "file" : "files"}`;
+
 export function Health() {
   const told = useLoad(() => api.health(), []);
   useEvery(5000, told.again);
@@ -37,10 +39,10 @@ export function Health() {
           ))}
           <dl class="tiles">
             <Row name="Threads" value={count(s.threads)} />
-            <Row name="In segments" value={`${bytes(s.segment_bytes)} in ${count(s.segments)} files`} more={`${bytes(s.raw_bytes)} before compression`} />
+            <Row name="In segments" value={`${bytes(s.segment_bytes)} in ${files(s.segments)}`} more={`${bytes(s.raw_bytes)} before compression`} />
             <Row name="A compaction would free about" value={bytes(s.dead_bytes)} more="stele compact DIR, or the store's own work" />
             <Row name="Waits to be compacted" value={bytes(s.compaction_debt)} />
-            <Row name="In the log, not flushed" value={`${bytes(s.log_bytes)} in ${count(s.log_files)} files`} />
+            <Row name="In the log, not flushed" value={`${bytes(s.log_bytes)} in ${files(s.log_files)}`} />
             <Row name="Images of the index" value={count(s.images)} />
             <Row name="Threads in memory" value={count(s.resident)} />
             <Row name="Free on the device" value={h.space.total ? `${bytes(h.space.free)} of ${bytes(h.space.total)}` : bytes(h.space.free)} />

@@ -151,11 +151,12 @@ export function Inbox() {
             <div class="scroll" ref={box} tabIndex={0} role="listbox" aria-label="Questions that wait" aria-activedescendant={at >= 0 ? "ask-" + at : undefined} onKeyDown={onKey}>
               {rows.map((t, i) => (
                 <a key={t.thread_id} id={"ask-" + i} role="option" tabIndex={-1} aria-selected={t.thread_id === chosen} class="ask" href={link(["inbox"], { ...query, id: t.thread_id })}>
-                  <span class="words">{visible(lineOf(t))}</span>
-                  <span class="note">
-                    {[titleOf(t), graphOf(t), ownerOf(t)?.name].filter(Boolean).map(visible).join(" · ")}
-                  </span>
+                  <b dir="auto">{visible(titleOf(t))}</b>
                   <Time at={t.updated_at} />
+                  <span class="words" dir="auto">
+                    {visible(lineOf(t))}
+                  </span>
+                  <span class="note">{[graphOf(t), ownerOf(t)?.name].filter(Boolean).map(visible).join(" · ")}</span>
                 </a>
               ))}
             </div>

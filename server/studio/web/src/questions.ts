@@ -70,13 +70,13 @@ export function leadOf(value: Json): [string, string | undefined] {
 // inWords says a question in a line.
 export function inWords(q: Interrupt): string {
   const review = reviewOf(q);
-  if (review) return review.actions.map((a) => `${a.name}(${argsInWords(a.args)})`).join(", ");
+  if (review) return review.actions.map((a) => [a.name, argsInWords(a.args)].filter(Boolean).join(": ")).join(" · ");
   return leadOf(q.value)[0] || (isFields(q.value) ? argsInWords(q.value) : word(q.value));
 }
 
 function argsInWords(args: Fields): string {
   return Object.entries(args)
     .slice(0, 6)
-    .map(([name, v]) => `${name}: ${(scalarOf(v) ?? word(v)).replace(/\s+/g, " ").slice(0, 80)}`)
+    .map(([name, v]) => `${name} ${(scalarOf(v) ?? (Array.isArray(v) ? `(${v.length})` : "{…}")).replace(/\s+/g, " ").slice(0, 80)}`)
     .join(", ");
 }

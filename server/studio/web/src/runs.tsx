@@ -1,6 +1,7 @@
 // The queue of a server of stele's: runs that wait, are under way or failed, and schedules.
 
 import { useState } from "preact/hooks";
+import { titleOf } from "./about";
 import { api } from "./api";
 import { graphs, info, readonly } from "./session";
 import { AssistantField } from "./assistants";
@@ -8,8 +9,8 @@ import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useEvery, useLoad } from "./load";
 import { Nodes } from "./nodes";
 import { change, link, route } from "./route";
-import { RunStatus, tookOf } from "./status";
-import { count, exact, Id, list, Text, Time, visible, word } from "./text";
+import { Cause, RunStatus, runNames, sleepsOf, tookOf } from "./status";
+import { count, exact, Id, list, Time, visible, word } from "./text";
 import type { Cron, QueuedRun } from "./types";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
@@ -21,6 +22,13 @@ export function Runs() {
   const [cancel, setCancel] = useState<QueuedRun>();
   useEvery(3000, runs.again);
   const rows = list(runs.value?.runs);
+  // Threads are named as in their list.
+  const ids = JSON.stringify([...new Set(rows.map((r) => r.thread_id))].sort());
+  const titles = useLoad(async () => {
+    const of = JSON.parse(ids) as string[];
+    const threads = of.length ? await api.threads({ ids: of, limit: of.length, offset: 0, ...(info.value?.stele?.brief_values ? { stele_values: "about" } : {}) }) : [];
+    return new Map(threads.map((t) => [t.thread_id, titleOf(t)]));
+  }, [ids]);
   return (
     <main class="page">
       <div class="bar">
@@ -30,7 +38,7 @@ export function Runs() {
           <select value={status} onChange={(e) => change({ status: e.currentTarget.value })}>
             {statuses.map((s) => (
               <option key={s} value={s}>
-                {s || "all"}
+                {(runNames[s] ?? s) || "all"}
               </option>
             ))}
           </select>
@@ -53,19 +61,19 @@ export function Runs() {
                 <th>Submitted</th>
                 <th class="number">Attempts</th>
                 <th class="number">Took</th>
-                <th>Error</th>
+                <th>{rows.some((r) => r.error) ? "Error" : ""}</th>
                 {!readonly.value && <th>Actions</th>}
               </tr>
             </thead>
             <tbody>
-              {rows.map((r) => (
+              {rows.map((r, i) => (
                 <tr key={r.run_id}>
                   <td>
-                    <RunStatus status={r.status} waiting={r.waiting} />
+                    <RunStatus status={r.status} waiting={r.waiting} later={rows.slice(0, i).some((o) => o.thread_id === r.thread_id)} />
                   </td>
                   <td data-name="Thread">
-                    <a href={link(["threads", r.thread_id])}>
-                      <Id id={r.thread_id} short />
+                    <a class="thread-of" title={visible(r.thread_id)} href={link(["threads", r.thread_id])}>
+                      {visible(titles.value?.get(r.thread_id)) || <Id id={r.thread_id} short />}
                     </a>
                   </td>
                   <td data-name="Graph">{visible(r.graph)}</td>
@@ -74,7 +82,7 @@ export function Runs() {
                   </td>
                   <td class="number" data-name="Attempts">{r.attempt}</td>
                   <td class="number" data-name="Took">{tookOf(r)}</td>
-                  <td class="cause" data-name="Error">{r.error && <Text text={r.error} first={200} />}</td>
+                  <td class="error-of">{r.error ? <Cause error={r.error} /> : <span class="note">{sleepsOf(r)}</span>}</td>
                   {!readonly.value && (
                     <td>
                       {(r.status === "error" || r.status === "interrupted") && (

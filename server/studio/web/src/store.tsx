@@ -61,10 +61,14 @@ export function Store() {
               {items.error ?? namespaces.error}
             </p>
           )}
+          {query.q && list.length > 0 && list.every((i) => typeof i.score !== "number") && <p class="note">This store has no index by meaning, so the search leaves nothing out: these are all items.</p>}
           {list.slice(0, pageSize).map((item) => (
             <article class="item" key={JSON.stringify([item.namespace, item.key])}>
               <header>
-                <span class="note">{item.namespace.map(visible).join(" / ")}</span> <b>{visible(item.key)}</b> <Time at={item.updated_at} />
+                <span>
+                  <span class="note">{item.namespace.map(visible).join(" / ")}</span> <b>{visible(item.key)}</b>
+                </span>
+                <Time at={item.updated_at} />
                 {!readonly.value && (
                   <>
                     <button class="quiet" onClick={() => setEdit(item)}>
@@ -76,7 +80,9 @@ export function Store() {
                   </>
                 )}
               </header>
-              <Value value={item.value} open />
+              {Object.entries(item.value).map(([name, v]) => (
+                <Value key={name} name={name} value={v} open />
+              ))}
             </article>
           ))}
           {items.value && list.length === 0 && <p class="empty">{query.ns || query.q ? "There are no items here." : "There are no items yet. An item is what agents remember beyond one thread, such as facts about a person, under a namespace and a key."}</p>}

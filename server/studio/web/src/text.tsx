@@ -109,3 +109,14 @@ export function ago(ms: number): string {
   if (s < 86_400) return `${Math.floor(s / 3600)} h ago`;
   return `${Math.floor(s / 86_400)} d ago`;
 }
+
+// causeOf is the text of an error without the ids of tasks, which are for programs.
+export const causeOf = (error: unknown) => word(error).replace(/ \(task [0-9a-f-]{36}\)/g, "");
+
+// minute is a time that a person keeps in mind: to the minute, and in how long it is.
+export function minute(at: unknown): string {
+  const then = new Date(word(at));
+  if (Number.isNaN(then.getTime())) return visible(at);
+  const left = then.getTime() - Date.now();
+  return exact(then).slice(0, 16) + (left > 0 ? `, in ${spent(left)}` : "");
+}

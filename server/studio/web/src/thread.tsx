@@ -19,11 +19,11 @@ import { asMessages, Conversation } from "./messages";
 import { nodeName } from "./names";
 import { change, link, route } from "./route";
 import { forget, liveOf, run } from "./running";
-import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
-import { RunStatus, Status, tookOf as tookOfRun, triesOf } from "./status";
+import { bytes, causeOf, count, Id, list, spent, Text, Time, visible, word } from "./text";
+import { Cause, RunStatus, sleepsOf, Status, tookOf as tookOfRun, triesOf } from "./status";
 import { History, Words } from "./steps";
 import { Timeline } from "./timeline";
-import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf } from "./tree";
+import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf, waitInWords, waitsIn, waitsOf } from "./tree";
 import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
 
@@ -80,7 +80,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <div class="named">
           <h1>{visible(thread.value && titleOf(thread.value)) || "untitled"}</h1>
           <p class="note">
-            {thread.value && [graphOf(thread.value), ownerOf(thread.value)?.name].filter(Boolean).map((name) => `${visible(name)} · `)}
+            {thread.value && [graphOf(thread.value), versionOf(thread.value, rows[0]?.state), ownerOf(thread.value)?.name].filter(Boolean).map((name) => `${visible(name)} · `)}
             <CopyId id={id} />
           </p>
         </div>
@@ -93,7 +93,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={rows.length || !history.error ? history.next : history.first} fill={history.fill} jump={history.jump} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
-          <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} refresh={refresh} />
+          <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} rows={rows} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {rows.length > 0 && !query.with && (
@@ -132,6 +132,14 @@ export function ThreadScreen({ id }: { id: string }) {
   );
 }
 
+// versionOf says which version of its graph stored the newest checkpoint, and which one the server has if that is another.
+function versionOf(thread: Thread, head: State | undefined): string {
+  const version = head?.stele_version;
+  if (!version) return "";
+  const now = info.value?.stele?.graph_versions?.[graphOf(thread)];
+  return `version ${version}` + (now && now !== version ? `, now ${now}` : "");
+}
+
 function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: State | undefined; rows: Row[] }) {
   const assistant = assistantOf(graphs.value, thread);
   const drawing = useLoad(async () => (assistant ? await api.drawing(assistant.assistant_id, false) : undefined), [assistant?.assistant_id]);
@@ -143,7 +151,7 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 }
 
 // Runs are those that the server knows of the thread, newest first.
-function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: boolean; refresh: () => void }) {
+function Runs({ id, mark, waits, rows, refresh }: { id: string; mark: string; waits: boolean; rows: Row[]; refresh: () => void }) {
   const ended = liveOf(id)?.ended;
   const runs = useLoad(() => api.runs(id), [id, mark, ended]);
   // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
@@ -151,13 +159,16 @@ function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: b
   const [error, setError] = useState<string>();
   if (!runs.value?.length) return null;
   const more = new Map(queued.value?.map((q) => [q.run_id, q]));
+  // Versions of the graph say something where they changed.
+  const versions = new Map(rows.map((r) => [word(r.state.metadata?.run_id), r.state.stele_version ?? ""]));
+  if (new Set(versions.values()).size < 2) versions.clear();
   return (
     <section aria-label="Runs">
       <h2>Runs</h2>
       <ul class="runs">
         {runs.value.map((r, i) => (
-          <li key={r.run_id}>
-            <RunStatus status={r.status} waiting={more.get(r.run_id)?.waiting ?? (waits && i === 0)} /> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
+          <li key={r.run_id} title={`run ${visible(r.run_id)}`}>
+            <RunStatus status={r.status} waiting={more.get(r.run_id)?.waiting ?? (waits && i === 0)} later={i > 0} /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} version={versions.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
               <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
                 cancel
@@ -175,15 +186,13 @@ function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: b
   );
 }
 
-function More({ run }: { run: QueuedRun | undefined }) {
+function More({ run, version }: { run: QueuedRun | undefined; version: string | undefined }) {
   if (!run) return null;
-  const took = tookOfRun(run);
   return (
-    <span class="note">
-      {run.attempt > 1 && `${run.attempt} attempts `}
-      {took && `took ${took} `}
-      {run.error && <Text class="cause" text={run.error} first={200} />}
-    </span>
+    <>
+      <span class="note">{[sleepsOf(run) || tookOfRun(run), run.attempt > 1 && `${run.attempt} attempts`, version && `version ${visible(version)}`].filter(Boolean).join(" · ")}</span>
+      {run.error && <Cause error={run.error} />}
+    </>
   );
 }
 
@@ -233,6 +242,7 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
           </label>
         </p>
       </div>
+      {head && <Waits state={state} />}
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} send={(body) => run(id, body)} />}
       <Tasks id={id} state={state} rows={props.rows} raw={raw} />
       <section aria-label="Values">
@@ -258,6 +268,22 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
         </section>
       )}
     </>
+  );
+}
+
+// Waits says what the thread waits for that nobody has to answer.
+function Waits({ state }: { state: State }) {
+  const waits = waitsIn(state);
+  if (waits.length === 0) return null;
+  return (
+    <section class="waits" aria-label="Waits">
+      {waits.map((w) => (
+        <p key={w}>
+          This thread <b>{w}</b>.
+        </p>
+      ))}
+      <p class="note">Nobody has to answer: it goes on by itself{waits.some((w) => w.includes("signal")) && " when the signal comes"}.</p>
+    </section>
   );
 }
 
@@ -382,16 +408,17 @@ function Tasks({ id, state, rows, raw }: { id: string; state: State; rows: Row[]
 
 function TaskOf({ id, at, task: t, ran, asked, raw }: { raw: boolean; id: string; at: string; task: Task; ran: RanTask | undefined; asked: boolean }) {
   const asks = asksOf(t);
+  const waits = waitsOf(t);
   const ended = t.result !== undefined && t.result !== null;
   return (
     <details class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
       <summary>
-        <b title={visible(t.name)}>{raw ? visible(t.name) : nodeName(t.name)}</b> {t.error ? "failed" : ended ? "ended" : asks.length ? "waits for an answer" : ran?.status === "begun" ? "has begun" : "is to run"}
+        <b title={visible(t.name)}>{raw ? visible(t.name) : nodeName(t.name)}</b> {t.error ? "failed" : ended ? "ended" : asks.length ? "waits for an answer" : waits.length ? waits.map(waitInWords).join("; ") : ran?.status === "begun" ? "has begun" : "is to run"}
         {ran && <span class="note took"> {tookBy(ran)}</span>}
       </summary>
       {!!t.error && (
         <pre class="error">
-          <Text text={t.error} />
+          <Text text={causeOf(t.error)} />
         </pre>
       )}
       {info.value?.stele?.task_inputs && <Input id={id} at={at} task={word(t.id)} />}

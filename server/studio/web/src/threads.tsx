@@ -11,7 +11,7 @@ import { Status } from "./status";
 import { count, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
-import { graphOf, lastedOf, lineOf, ownerOf, questionsOf, titleOf } from "./about";
+import { failureOf, graphOf, lastedOf, lineOf, ownerOf, questionsOf, titleOf } from "./about";
 import { copy, CopyId } from "./copy";
 import { graphs, info, readonly } from "./session";
 
@@ -29,7 +29,7 @@ const statuses = [
   ["busy", "running"],
   ["idle", "done"],
 ] as const;
-const steleStatuses = ["", "done", "waiting", "failed", "unfinished", "running"].map((word) => [word, word || "all"] as const);
+const steleStatuses = ["", "done", "waiting", "sleeping", "failed", "unfinished", "running"].map((word) => [word, word || "all"] as const);
 
 // told: the server tells how far a thread is in stele's words.
 const told = () => info.value?.stele?.thread_status ?? false;
@@ -299,7 +299,7 @@ export function Threads() {
                 <Status thread={t} />
                 <span class="what">
                   <b dir="auto">{visible(titleOf(t)) || <span class="note">untitled</span>}</b>
-                  <span class={questionsOf(t).length ? "about asks" : "about"} dir="auto">
+                  <span class={questionsOf(t).length ? "about asks" : failureOf(t) ? "about bad" : "about"} dir="auto">
                     {visible(lineOf(t))}
                   </span>
                 </span>

@@ -14,7 +14,7 @@ import { liveOf } from "./running";
 import { info } from "./session";
 import { RunStatus, triesOf } from "./status";
 import { count, Id, list, spent, Time, visible, word } from "./text";
-import { type Row, standOf, stepOf } from "./tree";
+import { asksOf, type Row, standOf, stepOf, tasksOf, waitsOf } from "./tree";
 import type { RanTask, Run } from "./types";
 
 // runsShown is of how many runs the tasks are asked for at first, the newest ones.
@@ -30,7 +30,8 @@ interface Wave {
   depth: number; // in graphs within the graph
   from: number;
   to: number;
-  kind: "work" | "model" | "failed" | "waiting" | "begun";
+  kind: "work" | "model" | "failed" | "waiting" | "asleep" | "begun";
+  ended: boolean; // when it ended was noted
   tries: number;
   uses: Use[];
 }
@@ -44,6 +45,8 @@ interface Group {
   waits: boolean; // it ended with a question
 }
 
+const open = (run: Run | undefined) => run?.status === "pending" || run?.status === "running";
+
 const time = (at: unknown) => (typeof at === "string" ? new Date(at).getTime() : NaN);
 
 // stepsOf are the waves of the checkpoints that a run made, by when these were made.
@@ -56,25 +59,29 @@ function stepsOf(rows: Row[], deeds: Map<string, Deed>): Wave[] {
     const failed = standOf(row.state) === "failed";
     const said = [deed.words, deed.names.join(", "), deed.by && `by ${deed.by}`].filter(Boolean).join(" ");
     const name = [...new Set(deed.tasks.map((t) => t.name))].map(nodeName).join(", ") || deed.words;
-    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : "work", tries: 1, uses: deed.uses };
+    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : "work", tries: 1, uses: deed.uses, ended: true };
     // What failed made no checkpoint: when it ended is not known.
     return failed ? [step, { ...step, id: row.id + " failed", name: deed.then, said: "", from: to, kind: "failed", uses: [] }] : [step];
   });
 }
 
 // wavesOf are the waves of the tasks that the queue noted.
-function wavesOf(ran: RanTask[], told: Map<string, Told & { at: string; step: string }>): Wave[] {
+function wavesOf(ran: RanTask[], told: Map<string, Told & { at: string; step: string }>, open: boolean, sleepers: Set<string>): Wave[] {
+  // A node that runs a graph has its model's tokens, and is no model.
+  const around = new Set(ran.flatMap((t) => t.namespace ?? []).map((ns) => ns.slice(ns.lastIndexOf(":") + 1)));
   return ran.map((t) => {
     const of = told.get(t.id);
     const from = time(t.began_at);
-    const kind = t.status === "error" ? "failed" : t.status === "waiting" ? "waiting" : t.status === "begun" ? "begun" : of?.uses.length ? "model" : "work";
-    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [of.words, of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [] };
+    const model = (of?.uses.length || (t.namespace?.length && nodeName(t.name) === "model")) && !around.has(t.id);
+    const kind = t.status === "error" ? "failed" : sleepers.has(t.id) && t.status === "waiting" ? "asleep" : t.status === "waiting" ? "waiting" : t.status === "begun" && open ? "begun" : model ? "model" : "work";
+    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [of.words, of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [], ended: t.status !== "begun" };
   });
 }
 
 // groupsOf are the runs of a thread, newest first.
 function groupsOf(rows: Row[], deeds: Map<string, Deed>, runs: Run[], ran: Map<string, RanTask[]>): Group[] {
   const states = new Map(rows.map((r) => [r.id, r]));
+  const sleepers = new Set(rows.flatMap((r) => tasksOf(r.state)).filter((t) => waitsOf(t).length > 0 && asksOf(t).length === 0).map((t) => word(t.id)));
   const told = new Map<string, Told & { at: string; step: string }>();
   const made = new Map<string, Row[]>();
   for (const row of [...rows].reverse()) {
@@ -91,8 +98,9 @@ function groupsOf(rows: Row[], deeds: Map<string, Deed>, runs: Run[], ran: Map<s
     const of = made.get(id) ?? [];
     const parent = of[0]?.parent === undefined ? undefined : states.get(of[0].parent);
     const last = of.at(-1);
-    const waves = noted.length > 0 ? wavesOf(noted, told).filter((w) => !Number.isNaN(w.from)) : stepsOf(of, deeds);
-    return { id, run: runs.find((r) => r.run_id === id), waves, noted: noted.length > 0, waited: !!parent && standOf(parent.state) === "waiting", waits: !!last && standOf(last.state) === "waiting" };
+    const run = runs.find((r) => r.run_id === id);
+    const waves = noted.length > 0 ? wavesOf(noted, told, open(run), sleepers).filter((w) => !Number.isNaN(w.from)) : stepsOf(of, deeds);
+    return { id, run, waves, noted: noted.length > 0, waited: !!parent && standOf(parent.state) === "waiting", waits: !!last && ["waiting", "sleeping"].includes(standOf(last.state)) };
   });
 }
 
@@ -107,7 +115,7 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
       // A run that the queue does not keep has no tasks. Those of one that has ended stay what they are.
       const tasks = kept.current.get(r.run_id) ?? list((await api.tasksOf(id, r.run_id).catch(() => undefined))?.tasks);
       ran.set(r.run_id, tasks);
-      if (tasks.length > 0 && r.status !== "pending" && r.status !== "running") kept.current.set(r.run_id, tasks);
+      if (tasks.length > 0 && !open(r)) kept.current.set(r.run_id, tasks);
     };
     if (info.value?.stele?.tasks) await Promise.all(runs.map(look));
     return { runs, ran };
@@ -132,7 +140,7 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
       </p>
       {groups.map((g, i) => (
         <Fragment key={g.id}>
-          <RunOf group={g} prices={price.value} />
+          <RunOf group={g} prices={price.value} later={i > 0} />
           {g.waited && groups[i + 1] && <p class="pause">waited {spent(Math.max(0, begin(g) - end(groups[i + 1]!)))} for an answer</p>}
         </Fragment>
       ))}
@@ -153,7 +161,7 @@ function Cost({ uses, prices }: { uses: Use[]; prices: Prices | undefined }) {
   return cost === undefined ? null : <>, {money(cost, prices!.currency)}</>;
 }
 
-function RunOf({ group: g, prices }: { group: Group; prices: Prices | undefined }) {
+function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | undefined; later: boolean }) {
   const from = begin(g);
   const all = Math.max(1, end(g) - from);
   const uses = g.waves.flatMap((w) => w.uses);
@@ -162,7 +170,7 @@ function RunOf({ group: g, prices }: { group: Group; prices: Prices | undefined 
   return (
     <section class="run" aria-label={`Run ${visible(g.id)}`}>
       <h2>
-        {g.run && <RunStatus status={g.run.status} waiting={g.waits} />} {g.id ? <Id id={g.id} short /> : "Made by no run"} <Time at={new Date(from).toISOString()} />
+        {g.run && <RunStatus status={g.run.status} waiting={g.waits} later={later} />} {g.id ? <Id id={g.id} short /> : "Made by no run"} <Time at={new Date(from).toISOString()} />
         <span class="note">
           {spent(all)}
           {uses.length > 0 && `, ${count(tokensOf(uses))} tokens`}
@@ -186,7 +194,7 @@ function RunOf({ group: g, prices }: { group: Group; prices: Prices | undefined 
                 <span style={`left: ${part(w.from - from)}; width: ${part(w.to - w.from)}`} />
               </span>
               <span class="figures">
-                {w.kind === "begun" ? "under way" : w.kind === "waiting" ? "asked" : w.to > w.from ? spent(w.to - w.from) : w.kind === "failed" ? "failed" : ""}
+                {w.kind === "begun" ? "under way" : w.kind === "waiting" ? "asked" : w.kind === "asleep" ? "sleeps" : !w.ended ? "its end was not noted" : w.to > w.from ? spent(w.to - w.from) : w.kind === "failed" ? "failed" : ""}
                 {w.kind === "failed" && w.to > w.from && ", failed"}
                 {w.tries > 1 && `, ${w.tries} tries`}
                 {w.uses.length > 0 && `, ${count(tokensOf(w.uses))} tokens`}

@@ -1,7 +1,8 @@
 // The history of a thread as rows of a tree: one row for a checkpoint, newest first, and one
 // lane for a branch.
 
-import { list, word } from "./text";
+import { isFields } from "./json";
+import { list, minute, visible, word } from "./text";
 import type { Interrupt, State } from "./types";
 
 export interface Row {
@@ -20,7 +21,24 @@ export interface Row {
 export const idOf = (s: State) => word(s.checkpoint?.checkpoint_id);
 export const parentOf = (s: State) => word(s.parent_checkpoint?.checkpoint_id) || undefined;
 export const tasksOf = (s: State) => list(s.tasks);
-export const asksOf = (t: { interrupts?: Interrupt[] | null }) => list(t.interrupts);
+
+// A wait for an instant, or for a signal, is an interrupt that asks nobody: no answer ends it. Its id says so.
+const isWait = (i: Interrupt) => word(i.id).startsWith("wait-");
+interface Asking {
+  interrupts?: Interrupt[] | null;
+}
+export const asksOf = (t: Asking) => list(t.interrupts).filter((i) => !isWait(i));
+export const waitsOf = (t: Asking) => list(t.interrupts).filter(isWait);
+// waitsIn are those of a checkpoint, in words: of tasks, or of a store without its program.
+export const waitsIn = (s: State) => [...new Set([s, ...tasksOf(s)].flatMap(waitsOf).map(waitInWords))];
+
+// waitInWords says how long something waits, and for what.
+export function waitInWords({ value }: Interrupt): string {
+  const { signal, until } = isFields(value) ? value : {};
+  const end = until ? `until ${minute(until)}` : "";
+  return signal ? `waits for the signal ${visible(signal)}${end && `, ${end}`}` : `sleeps ${end}`;
+}
+
 // questionsIn are the questions that wait at a checkpoint, and the task of each. A store without its program
 // knows the questions, and not which nodes ask them.
 export function questionsIn(s: State): { task: string; interrupt: Interrupt }[] {
@@ -70,14 +88,17 @@ export function madeBy(state: State): string {
   return "step";
 }
 
-export type Stand = "done" | "waiting" | "failed" | "unfinished";
+export type Stand = "done" | "waiting" | "sleeping" | "failed" | "unfinished";
 
 // standOf says how far the thread was at a checkpoint.
 export function standOf(state: State): Stand {
   const told = state.stele_status;
-  if (told && told !== "running") return told;
-  if (tasksOf(state).some((t) => t.error)) return "failed";
-  if (tasksOf(state).some((t) => asksOf(t).length > 0) || asksOf(state).length > 0) return "waiting";
+  const tasks = tasksOf(state);
+  if (told && told !== "running" && told !== "waiting") return told;
+  if (told !== "waiting" && tasks.some((t) => t.error)) return "failed";
+  if ([state, ...tasks].some((t) => asksOf(t).length > 0)) return "waiting";
+  if (waitsIn(state).length > 0) return "sleeping";
+  if (told === "waiting") return told;
   return nextOf(state).length > 0 ? "unfinished" : "done";
 }
 

@@ -8,7 +8,7 @@ export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
 
 // SteleStatus is how far a thread is, or was at a checkpoint, as a server of stele's tells it:
 // LangGraph calls a thread that waits and one whose run was cut off both interrupted.
-export type SteleStatus = "done" | "waiting" | "failed" | "unfinished" | "running" | "";
+export type SteleStatus = "done" | "waiting" | "sleeping" | "failed" | "unfinished" | "running" | "";
 
 export interface Thread {
   thread_id: string;
@@ -16,6 +16,7 @@ export interface Thread {
   updated_at: string;
   metadata: Fields;
   status: ThreadStatus;
+  error?: Json;
   stele_status?: SteleStatus;
   // stele_title is what a person would call the thread, and stele_about a line about it, in place of its
   // values.
@@ -95,6 +96,8 @@ export interface State {
   parent_checkpoint?: CheckpointRef | null;
   interrupts?: Interrupt[];
   stele_status?: SteleStatus;
+  // stele_version is that of the graph that stored the checkpoint, in a history without values.
+  stele_version?: string;
 }
 
 export interface Assistant {
@@ -124,6 +127,7 @@ export interface Item {
   namespace: string[];
   key: string;
   value: Fields;
+  score?: number | null; // of a search by meaning
   created_at: string;
   updated_at: string;
 }
@@ -133,7 +137,7 @@ export interface Item {
 export interface Info {
   version?: string;
   flags?: { crons?: boolean };
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; nodes?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; nodes?: boolean; graph_versions?: { [graph: string]: string }; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
@@ -145,6 +149,7 @@ export interface QueuedRun {
   waiting: boolean;
   error?: string;
   attempt: number;
+  after?: string; // when it may begin; of one that sleeps, when it wakes
   created_at: string;
   started_at?: string;
   ended_at?: string;

@@ -7,8 +7,9 @@ import type { Fields, Json } from "./types";
 
 const page = 100;
 
-export function Value({ value, name, open = false }: { value: Json | undefined; name?: Json; open?: boolean }) {
-  const [opened, setOpened] = useState(open);
+// Value is closed, open, or open to the bottom.
+export function Value({ value, name, open = false }: { value: Json | undefined; name?: Json; open?: boolean | "all" }) {
+  const [opened, setOpened] = useState(!!open);
   const [shown, show] = useState(page);
   const label = name !== undefined && <span class="key">{visible(name)}</span>;
   if (value === undefined) {
@@ -64,7 +65,7 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
       {opened && (
         <div class="inner">
           {entries.map(([key, v]) => (
-            <Value key={key} name={key} value={v} />
+            <Value key={key} name={key} value={v} open={open === "all" && open} />
           ))}
           {size > shown && (
             <button class="quiet" onClick={() => show(shown + 10 * page)}>
