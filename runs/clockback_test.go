@@ -25,7 +25,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
-	if newest := q.Newest("t"); newest != second.ID {
+	if newest, changed := q.Newest("t"); newest != second.ID || !changed.Equal(second.Created) {
 		t.Errorf("%s is the newest, behind %s comes %s", newest, first.ID, second.ID)
 	}
 	at = at.Add(3 * time.Hour)

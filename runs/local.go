@@ -322,15 +322,22 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 	return r, nil
 }
 
-// Newest is the id of the run of a thread that was submitted last; "" if it has none.
-func (q *Local) Newest(threadID string) string {
+// Newest is the id of the run of a thread that was submitted last, "" if it has none, and when that run ended, or else
+// was submitted. changed is zero if that is in no memory: of a run that ended before it began, or cannot be decoded.
+func (q *Local) Newest(threadID string) (id string, changed time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ids := q.byThread[threadID]
 	if len(ids) == 0 {
-		return ""
+		return "", time.Time{}
 	}
-	return ids[len(ids)-1]
+	id = ids[len(ids)-1]
+	if r := q.open[id]; r != nil {
+		changed = r.Created
+	} else if last := q.ended[threadID]; last.id == id {
+		changed = last.at
+	}
+	return id, changed
 }
 
 // ofThread are the runs of a thread that have not ended, in order. The caller holds mu.

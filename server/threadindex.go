@@ -52,11 +52,14 @@ type threadIndex struct {
 	stored int
 }
 
-// indexedThread is what the index has of a thread. It is not changed, but for version and gone.
+// indexedThread is what the index has of a thread. It is not changed, but for version, what changed it last, and gone.
 type indexedThread struct {
 	id      string
 	created int64 // unix µs
 	version uint64
+	updated int64         // when the record was changed, as created
+	run     string        // that the record names
+	saved   int64         // when the saver wrote to it last, as created; 0 if the saver does not have it
 	lists   []*threadList // that it is in; none if searches do not show it
 	partial bool          // it is in the list of these
 	stored  bool          // the server has no record of it
@@ -137,9 +140,7 @@ func (x *threadIndex) make(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if x.by[info.ThreadID] == nil {
-			x.put(&indexedThread{id: info.ThreadID, created: info.UpdatedAt.UnixMicro(), stored: true}, nil)
-		}
+		x.putStored(info)
 	}
 	if err := x.follow(ctx); err != nil { // of threads that changed meanwhile
 		return err
@@ -192,10 +193,8 @@ func (x *threadIndex) follow(ctx context.Context) error {
 		}
 	}
 	for _, id := range news.Threads {
-		if e := x.by[id]; e == nil || e.stored {
-			if err := x.readStored(ctx, id); err != nil {
-				return err
-			}
+		if err := x.readStored(ctx, id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -212,9 +211,13 @@ func (x *threadIndex) read(ctx context.Context, id string, version uint64) error
 		return err
 	}
 	if !ok {
+		x.drop(id)
 		return x.readStored(ctx, id)
 	}
-	e := &indexedThread{id: id, created: t.Created.UnixMicro(), version: version}
+	e := &indexedThread{id: id, created: t.Created.UnixMicro(), version: version, updated: t.Updated.UnixMicro(), run: t.Run}
+	if old := x.by[id]; old != nil {
+		e.saved = old.saved
+	}
 	if t.Temporary {
 		x.drop(id)
 		x.by[id] = e
@@ -224,16 +227,30 @@ func (x *threadIndex) read(ctx context.Context, id string, version uint64) error
 	return nil
 }
 
-// readStored looks whether there is a thread in the saver of which there is no record.
+// readStored looks what the saver has of a thread.
 func (x *threadIndex) readStored(ctx context.Context, id string) error {
 	for info, err := range x.saver.Threads(ctx, saver.ThreadQuery{ThreadID: id, WithoutNotes: true}) {
 		if err == nil {
-			x.put(&indexedThread{id: id, created: info.UpdatedAt.UnixMicro(), stored: true}, nil)
+			x.putStored(info)
 		}
 		return err
 	}
-	x.drop(id)
+	if e := x.by[id]; e != nil && !e.stored {
+		e.saved = 0
+	} else {
+		x.drop(id)
+	}
 	return nil
+}
+
+// putStored notes when the saver wrote to a thread last, of which there may be no record.
+func (x *threadIndex) putStored(info saver.ThreadInfo) {
+	at := info.UpdatedAt.UnixMicro()
+	if e := x.by[info.ThreadID]; e != nil && !e.stored {
+		e.saved = at
+	} else {
+		x.put(&indexedThread{id: info.ThreadID, created: at, updated: at, saved: at, stored: true}, nil)
+	}
 }
 
 // put puts a thread in the place of what the index has of it.
@@ -252,7 +269,7 @@ func (x *threadIndex) put(e *indexedThread, metadata map[string]any) {
 		}
 	}
 	if old := x.by[e.id]; old != nil && old.created == e.created && old.stored == e.stored && sameLists(old.lists, e.lists) {
-		old.version = e.version
+		old.version, old.updated, old.run, old.saved = e.version, e.updated, e.run, e.saved
 		return
 	}
 	x.drop(e.id)
@@ -405,7 +422,7 @@ type threadSelection struct {
 func (x *threadIndex) selection(c *call) (sel threadSelection, ok bool) {
 	stele, by := c.body.text("stele_status"), c.body.text("sort_by")
 	if _, named := c.body["ids"]; named || len(c.body.object("values")) > 0 || c.body.text("status") != "" ||
-		stele != "" && stele != anyStatus || by != "" && by != "created_at" && by != "thread_id" {
+		stele != "" && stele != anyStatus || by != "" && by != "created_at" && by != "thread_id" && by != "updated_at" {
 		return sel, false
 	}
 	sel = threadSelection{metadata: c.body.object("metadata"), grant: c.grant, prefixes: c.body.texts("stele_prefix"), without: map[string]bool{}}
@@ -505,7 +522,8 @@ func (x *threadIndex) candidates(ctx context.Context, sel threadSelection, most 
 			n++
 		}
 		if !count || unsure {
-			found = append(found, &foundThread{unsure: unsure, thread: thread{ID: e.id, Created: time.UnixMicro(e.created).UTC(), Stored: e.stored}})
+			found = append(found, &foundThread{unsure: unsure, thread: thread{ID: e.id, Created: time.UnixMicro(e.created).UTC(), Stored: e.stored,
+				Updated: time.UnixMicro(e.updated).UTC(), Run: e.run}, at: threadStatus{at: time.UnixMicro(max(e.updated, e.saved)).UTC()}})
 		}
 		if n > 0 && n == most {
 			break
@@ -522,7 +540,8 @@ func (s *threadAPI) findByIndex(c *call, count bool) (found []*foundThread, n in
 		return nil, 0, false, nil
 	}
 	sel, ok := s.index.selection(c)
-	if !ok {
+	by := c.body.text("sort_by")
+	if !ok || by == "updated_at" && s.withStore == nil {
 		return nil, 0, false, nil
 	}
 	for h, err := range s.unfinished.all(c.ctx) {
@@ -532,15 +551,32 @@ func (s *threadAPI) findByIndex(c *call, count bool) (found []*foundThread, n in
 		sel.without[h.Thread] = true
 	}
 	most := 0
-	by := c.body.text("sort_by")
 	if by == "" || by == "created_at" && !strings.EqualFold(c.body.text("sort_order"), "asc") {
 		most = c.body.integer("offset", 0) + c.body.integer("limit", 10) + 1
 	}
 	if count {
 		most = 0
 	}
-	if found, n, ok, err = s.index.find(c.ctx, sel, most, count); ok && err == nil {
-		threadOrder.sort(c.body, found)
+	if found, n, ok, err = s.index.find(c.ctx, sel, most, count); !ok || err != nil {
+		return found, n, ok, err
 	}
+	for i := 0; i < len(found) && by == "updated_at" && err == nil; i++ {
+		err = s.noteRun(c.ctx, found[i])
+	}
+	threadOrder.sort(c.body, found)
 	return found, n, ok, err
+}
+
+// noteRun takes the newest run into account in when a thread of the index was changed last.
+func (s *threadAPI) noteRun(ctx context.Context, f *foundThread) error {
+	id, changed := s.withStore.Newest(f.ID)
+	if id != "" && changed.IsZero() || f.Run > id { // it is not in memory, or was removed
+		at, _, err := s.outline(ctx, f.thread, saver.ThreadInfo{UpdatedAt: f.at.at}, "")
+		f.at.at = at.at
+		return err
+	}
+	if changed.After(f.at.at) {
+		f.at.at = changed
+	}
+	return nil
 }

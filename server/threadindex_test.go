@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
@@ -106,7 +107,7 @@ func TestIndexAnswersAsTheRecords(t *testing.T) {
 			for round := range 8 {
 				for range 12 {
 					h.key = []string{"one", "two", "all"}[rng.IntN(3)]
-					switch op := rng.IntN(10); {
+					switch op := rng.IntN(11); {
 					case op < 4 || len(ids) == 0:
 						ids = append(ids, h.ok("POST", "/threads", object{"metadata": metadata()}).text1("thread_id"))
 					case op < 6:
@@ -119,6 +120,8 @@ func TestIndexAnswersAsTheRecords(t *testing.T) {
 						}
 					case op == 8:
 						h.program(pick(), fmt.Sprint("c", round, rng.IntN(9)))
+					case op == 9: // a run is submitted, ends, may be removed
+						h.ranBeside(pick(), rng)
 					case seed == 0: // else no search for a graph goes by the index
 						h.program(fmt.Sprint("beside-", rng.IntN(5)), fmt.Sprint("c", round, rng.IntN(9)))
 					default:
@@ -142,6 +145,29 @@ func TestIndexAnswersAsTheRecords(t *testing.T) {
 	}
 }
 
+// ranBeside submits a run on a thread, which may end before it begins, or after, and may be removed.
+func (h *house) ranBeside(thread string, rng *rand.Rand) {
+	h.Helper()
+	if h.do("GET", "/threads/"+thread, nil).status != http.StatusOK {
+		return
+	}
+	r := must(h.queue.Submit(h.Context(), runs.Request{Spec: runs.Spec{Graph: "g", ThreadID: thread}}))
+	switch rng.IntN(4) {
+	case 0: // it is pending, until the next one is claimed in its place
+	case 1:
+		must(h.queue.Cancel(h.Context(), r.ID, runs.Interrupt))
+	default:
+		if c, _, err := h.queue.Claim(h.Context(), "w", []string{"g"}); err != nil {
+			h.Fatal(err)
+		} else if c != nil {
+			h.none(h.queue.Finish(h.Context(), *c, runs.Outcome{Status: runs.Success}))
+		}
+	}
+	if rng.IntN(4) == 0 {
+		h.do("DELETE", "/threads/"+thread+"/runs/"+r.ID, nil)
+	}
+}
+
 // agrees compares searches by the index with searches by the records.
 func (h *house) agrees(queries []object, rng *rand.Rand) {
 	h.Helper()
@@ -149,6 +175,9 @@ func (h *house) agrees(queries []object, rng *rand.Rand) {
 		q = maps.Clone(q)
 		if by := []string{"", "", "created_at", "thread_id", "updated_at"}[rng.IntN(5)]; by != "" {
 			q["sort_by"], q["sort_order"] = by, []string{"asc", "desc"}[rng.IntN(2)]
+			if rng.IntN(2) == 0 {
+				q["stele_status"] = "any"
+			}
 		}
 		q["limit"], q["offset"], q["select"] = 1+rng.IntN(30), rng.IntN(3), []string{"thread_id", "metadata", "created_at"}
 		count := object{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
@@ -34,7 +35,7 @@ type threadAPI struct {
 // runs do not change the thread's record.
 type queueWithStore interface {
 	Items() *store.Local
-	Newest(threadID string) string
+	Newest(threadID string) (id string, changed time.Time)
 	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), deferSync bool) (runs.Run, error)
 }
 

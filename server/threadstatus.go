@@ -216,7 +216,7 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 func (s *threadAPI) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
 	newer := false
 	if s.withStore != nil {
-		if id := s.withStore.Newest(t.ID); id > t.Run {
+		if id, _ := s.withStore.Newest(t.ID); id > t.Run {
 			newer, t.Run = true, id
 		}
 	}

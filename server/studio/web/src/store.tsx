@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { api } from "./api";
 import { readonly } from "./session";
 import { Form, JsonField, jsonOf } from "./dialog";
+import { isFields } from "./json";
 import { useLoad } from "./load";
 import { change, link, route } from "./route";
 import { SearchField } from "./search";
@@ -80,9 +81,7 @@ export function Store() {
                   </>
                 )}
               </header>
-              {Object.entries(item.value).map(([name, v]) => (
-                <Value key={name} name={name} value={v} open />
-              ))}
+              {isFields(item.value) ? Object.entries(item.value).map(([name, v]) => <Value key={name} name={name} value={v} open />) : <Value value={item.value} />}
             </article>
           ))}
           {items.value && list.length === 0 && <p class="empty">{query.ns || query.q ? "There are no items here." : "There are no items yet. An item is what agents remember beyond one thread, such as facts about a person, under a namespace and a key."}</p>}
