@@ -90,6 +90,28 @@ func TestSleeping(t *testing.T) {
 	p.see("its thread", `location.hash.startsWith("#/threads/")`)
 }
 
+// What goes on with a thread is the assistant that made its checkpoint, also while the thread does not tell it yet: the
+// first of all would run another graph on it.
+func TestAssistantOfACheckpoint(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	th := m{"thread_id": "t", "status": "interrupted", "metadata": m{}, "values": m{}, "created_at": "2026-03-01T09:00:00Z", "updated_at": "2026-03-01T09:05:00Z"}
+	p := open(t, serveAnswers(t, m{
+		"GET /info":               m{"version": "test"},
+		"POST /assistants/search": []any{m{"assistant_id": "a", "graph_id": "first", "name": "first", "metadata": m{}}, m{"assistant_id": "b", "graph_id": "second", "name": "second", "metadata": m{}}},
+		"GET /assistants/a/graph": m{"nodes": []any{}, "edges": []any{}},
+		"GET /assistants/b/graph": m{"nodes": []any{}, "edges": []any{}},
+		"POST /threads/search":    []any{th},
+		"POST /threads/count":     0,
+		"GET /threads/t":          th,
+		"GET /threads/t/runs":     []any{},
+		"POST /threads/t/history": []any{m{"checkpoint": m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": checkpointID(1)}, "metadata": m{"source": "loop", "step": 0, "graph_id": "second"}, "created_at": "2026-03-01T11:50:00Z", "next": []any{"talk"}, "tasks": []any{}, "values": m{}}},
+	}))
+	p.show("#/threads/t")
+	p.click("Go on")
+	p.see("the assistant", `document.querySelector("dialog select")?.selectedOptions[0].innerText === "second"`)
+}
+
 // A text is a message, in a thread that has messages, or nothing yet. Who deletes a thread is told its title.
 func TestMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend, base string) {

@@ -21,7 +21,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
   const { id, thread, state, head, refresh } = props;
   const [which, set] = useState<Which>();
   if (readonly.value) return <div class="actions">{props.children}</div>;
-  const assistant = assistantOf(graphs.value, thread) ?? (thread && graphs.value?.length ? graphs.value[0] : undefined);
+  // The checkpoint may be newer than what was read of the thread.
+  const assistant = assistantOf(graphs.value, thread) ?? assistantOf(graphs.value, state) ?? (thread && graphs.value?.length ? graphs.value[0] : undefined);
   const chat = isChat(state);
   const past = state && head && idOf(state) !== idOf(head);
   const close = () => set(undefined);

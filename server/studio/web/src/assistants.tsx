@@ -2,12 +2,12 @@
 
 import { graphs } from "./session";
 import { visible } from "./text";
-import type { Assistant, Thread } from "./types";
+import type { Assistant, Fields } from "./types";
 
-// assistantOf finds the assistant whose graph the thread was run by.
-export function assistantOf(all: Assistant[] | undefined, thread: Thread | undefined): Assistant | undefined {
-  if (!all || !thread) return undefined;
-  const { assistant_id, graph_id } = thread.metadata ?? {};
+// assistantOf finds the assistant whose graph the thread was run by, or made a checkpoint.
+export function assistantOf(all: Assistant[] | undefined, of: { metadata: Fields } | undefined): Assistant | undefined {
+  if (!all || !of) return undefined;
+  const { assistant_id, graph_id } = of.metadata ?? {};
   return all.find((a) => a.assistant_id === assistant_id) ?? all.find((a) => a.graph_id === graph_id) ?? (all.length === 1 ? all[0] : undefined);
 }
 

@@ -61,7 +61,7 @@ export function Runs() {
                 <th>Submitted</th>
                 <th class="number">Attempts</th>
                 <th class="number">Took</th>
-                <th>{rows.some((r) => r.error) ? "Error" : ""}</th>
+                <th>Note</th>
                 {!readonly.value && <th>Actions</th>}
               </tr>
             </thead>
