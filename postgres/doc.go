@@ -25,6 +25,7 @@
 //	stele_runs         durable runs; this and the next two are those of package pgqueue
 //	stele_run_events   their events
 //	stele_schedules    what submits runs again and again
+//	stele_workers      who executes runs, of which versions of graphs
 //
 // # Invariants
 //

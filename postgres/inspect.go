@@ -39,7 +39,7 @@ var shallowKeys = map[string]string{
 }
 
 var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "stele_deleted", "stele_voided", "stele_leases",
-	"stele_runs", "stele_run_events", "stele_schedules"}
+	"stele_runs", "stele_run_events", "stele_schedules", "stele_workers"}
 
 // inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use.
 func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState, err error) {

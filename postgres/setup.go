@@ -173,6 +173,15 @@ var ownMigrations = []string{
 	AND (ahead.started_at IS NOT NULL OR r.seq > ahead.seq)`,
 	// Whether a run is due is known without a look at those that sleep.
 	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_due ON @.stele_runs (due_at) WHERE ended_at IS NULL AND NOT behind`,
+	// Which version of its graph a run has, and whether it waits for a worker of that one.
+	`ALTER TABLE @.stele_runs ADD COLUMN IF NOT EXISTS version TEXT NOT NULL DEFAULT '', ADD COLUMN IF NOT EXISTS pinned BOOLEAN NOT NULL DEFAULT false`,
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_pinned ON @.stele_runs (graph, version, after_at) WHERE pinned AND ended_at IS NULL`,
+	`CREATE TABLE IF NOT EXISTS @.stele_workers (
+		worker TEXT PRIMARY KEY,
+		graphs TEXT[] NOT NULL,
+		versions TEXT[] NOT NULL,
+		until TIMESTAMPTZ NOT NULL
+	)`,
 }
 
 // nextBehind keeps what Queue says of stele_runs.behind, whichever program ends a run, also one of a

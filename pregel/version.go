@@ -20,6 +20,9 @@ import (
 // saver.ThreadInfo.Version show it.
 func (g *Graph) Version() string { return g.version }
 
+// MigratesFrom reports whether one of Options.Migrations is for threads of a version.
+func (g *Graph) MigratesFrom(version string) bool { return g.migrations[version] != nil }
+
 // fingerprint hashes what Version says.
 func (g *Graph) fingerprint() string {
 	var lines []string

@@ -39,6 +39,9 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
+	if j.back = b.back; err == nil && j.back != nil {
+		return false, nil
+	}
 	events := newRecorder(ctx, w.Queue, c, j.cancel, Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
 	defer func() {
 		if err != nil {
@@ -133,7 +136,7 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 			return persistError("mark run "+j.claim.ID, err)
 		}
 	}
-	j.asleep = o
+	j.back = o
 	if early := time.Until(o.After); early > 0 && !o.After.After(j.claim.After) {
 		_ = pause(ctx, nil, min(early, earlyPause)) // the clock of the queue is ahead of this one: the run would be claimed at once
 	}
@@ -248,6 +251,8 @@ type beginning struct {
 	// other is the graph that left something on the thread; "" if nothing is left, or the
 	// run goes on with it. A run of another graph cannot finish that.
 	other string
+	// back: the thread is another version's, and the run is given back.
+	back *Outcome
 	// over: an earlier attempt came to the end, and only that was not reported.
 	over, waiting bool
 }
@@ -264,11 +269,16 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	// itself notices input that its thread has taken from this run, unless a checkpoint is named.
 	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
-		b.other = info.Graph
+		if b.other = info.Graph; err == nil {
+			b.back, err = w.another(ctx, c, info)
+		}
 		return b, err
 	}
 	head, info, err := w.thread(ctx, c.ThreadID)
-	if err != nil {
+	if err == nil {
+		b.back, err = w.another(ctx, c, info)
+	}
+	if err != nil || b.back != nil {
 		return b, err
 	}
 	took := head != nil && head.Metadata.RunID() == c.ID

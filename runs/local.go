@@ -91,6 +91,8 @@ type Local struct {
 	unsettled []string                // those of watched that may not be synced
 	lost      map[string]error        // by id: why those that may not have ended cannot be decoded
 	offers    []*offer                // of workers that wait, the longest first
+	workers   map[string]localWorker  // by name; see Serve
+	pinned    map[[2]string]*line     // by graph and version
 	keys      map[string]string       // key to id
 	schedules map[string]Schedule
 }
@@ -110,6 +112,7 @@ type localRun struct {
 	until  time.Time // when the claim of a worker is void, or Run.After has come, as steady tells the time
 	due    bool      // its time has come, or its claim is void; see place
 	places [lineKinds]int32
+	pin    *line   // the line of its version; nil if it is in none
 	saved  int64   // Local.writes when the run was last written, but for its claim
 	added  int64   // the same of its last event
 	synced int64   // the last event that is durable
@@ -139,7 +142,8 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	}
 	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{},
 		threads: map[string]*localThread{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{},
-		byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
+		byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{},
+		workers: map[string]localWorker{}, pinned: map[[2]string]*line{}}
 	newest := ""
 	for r, err := range q.scanRuns(ctx) {
 		newest = r.ID
@@ -417,6 +421,7 @@ func (q *Local) Cancel(ctx context.Context, id string, how Strategy) (Run, error
 
 func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, error) {
 	to := r.Run
+	to.Pinned = false
 	if to.Cancel != Rollback {
 		to.Cancel = how
 	}

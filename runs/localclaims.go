@@ -1,12 +1,16 @@
 package runs
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stele-go/stele/base/metrics"
 )
 
 // Claims: which run is the next to begin, who has it, and for how long.
@@ -21,7 +25,7 @@ func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Cla
 	}
 	for {
 		q.mu.Lock()
-		best, next := q.next(graphs)
+		best, next := q.next(worker, graphs)
 		if best == nil || best.Attempt < best.Attempts || best.Cancel != "" {
 			defer q.mu.Unlock()
 			if best == nil {
@@ -46,9 +50,80 @@ func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, 
 	return &c, time.Time{}, nil
 }
 
+// localWorker is a worker that is alive, as Serve was told.
+type localWorker struct {
+	versions map[string]string
+	until    time.Time
+}
+
+// Serve implements Queue.
+func (q *Local) Serve(ctx context.Context, worker string, versions map[string]string) (map[string][]string, error) {
+	if err := CheckServed(worker, versions); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.steady()
+	maps.DeleteFunc(q.workers, func(_ string, w localWorker) bool { return !w.until.After(now) })
+	if delete(q.workers, worker); len(versions) > 0 {
+		q.workers[worker] = localWorker{maps.Clone(versions), now.Add(2 * q.opts.LeaseTime)}
+	}
+	others := map[string][]string{}
+	for name, w := range q.workers {
+		for graph, version := range w.versions {
+			if name != worker && !slices.Contains(others[graph], version) {
+				others[graph] = append(others[graph], version)
+			}
+		}
+	}
+	return others, nil
+}
+
+// Versions implements Queue.
+func (q *Local) Versions(ctx context.Context) ([]metrics.QueueVersion, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.versions(), nil
+}
+
+// versions is Versions. The caller holds mu.
+func (q *Local) versions() []metrics.QueueVersion {
+	found := map[[2]string]metrics.QueueVersion{}
+	count := func(graph, version string, runs, pinned, workers int64) {
+		v := found[[2]string{graph, version}]
+		found[[2]string{graph, version}] = metrics.QueueVersion{Graph: graph, Version: version, Runs: v.Runs + runs, Pinned: v.Pinned + pinned,
+			Workers: v.Workers + workers}
+	}
+	for _, r := range q.open {
+		pinned := int64(0)
+		if r.Pinned {
+			pinned = 1
+		}
+		count(r.Graph, r.Version, 1, pinned, 0)
+	}
+	now := q.steady()
+	for _, w := range q.workers {
+		for graph, version := range w.versions {
+			if w.until.After(now) {
+				count(graph, version, 0, 0, 1)
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b metrics.QueueVersion) int {
+		return cmp.Or(cmp.Compare(a.Graph, b.Graph), cmp.Compare(a.Version, b.Version))
+	})
+}
+
 // claimed is a run as it is when a worker has claimed it.
 func (q *Local) claimed(r Run, worker string) Run {
-	r.Status, r.Worker, r.Waiting = Running, worker, false
+	r.Status, r.Worker, r.Waiting, r.Pinned = Running, worker, false, false
+	r.Version = cmp.Or(q.workers[worker].versions[r.Graph], r.Version)
 	r.Attempt++
 	r.Epoch++
 	if r.Started.IsZero() {
@@ -73,7 +148,7 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 		return nil
 	}
 	to := r.Run
-	to.Status, to.Ended = Error, q.now()
+	to.Status, to.Ended, to.Pinned = Error, q.now(), false
 	if to.Error == "" {
 		to.Error = GivenUp(to)
 	}
@@ -215,6 +290,10 @@ func (q *Local) finished(r Run, o Outcome) Run {
 		if r.Cancel == Interrupt { // a cancellation was requested, and no worker has the run now
 			r.Status, r.Waiting = Interrupted, false
 		}
+		r.Pinned = o.Version != "" && r.Cancel == ""
+		if r.Pinned {
+			r.Version = o.Version
+		}
 		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() || r.Waiting && woken {
 			r.After = q.now()
 		}
@@ -258,7 +337,7 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 	ops := ended.ops
 	// A long list of events is written by itself, so that an error is about the list.
 	if ended.to.Status.Ended() && ended.to.Last > 0 {
-		best := q.after(r, graphs)
+		best := q.after(r, worker, graphs)
 		if best != nil && (best.Attempt < best.Attempts || best.Cancel != "") {
 			if begun, err = q.change(best, q.claimed(best.Run, worker), nil); err != nil {
 				return nil, false, err
@@ -309,7 +388,7 @@ func (q *Local) Offer(worker string, graphs []string, room int) (come <-chan str
 	o := &offer{worker: worker, graphs: graphs, room: room, come: make(chan struct{}, 1)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	best, next := q.next(graphs)
+	best, next := q.next(worker, graphs)
 	if o.until = next; best == nil { // else it came since the worker asked
 		q.offers = append(q.offers, o)
 	}
@@ -359,6 +438,7 @@ const (
 	waitLine                  // of a graph: the same, by when they have waited as long as they were to
 	readyLine                 // of a graph: those that may begin
 	dueLine                   // of a thread: those that were not begun and whose time has come, by id
+	pinLine                   // of a graph and version: those that wait for their time or for such a worker
 	lineKinds
 )
 
@@ -458,6 +538,7 @@ func (q *Local) leave(r *localRun) {
 	g.held.set(r, false)
 	g.later.set(r, false)
 	g.waiting.set(r, false)
+	q.pin(r, false)
 	t.due.set(r, false)
 	if t.begun == r {
 		t.begun = nil
@@ -488,6 +569,7 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	g.held.set(r, running && !r.due)
 	g.later.set(r, !running && !r.due)
 	g.waiting.set(r, !running && !r.due)
+	q.pin(r, !running && !r.due && r.Pinned && !r.Started.IsZero())
 	switch {
 	case !r.Started.IsZero():
 		t.begun = r
@@ -496,6 +578,23 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	}
 	t.due.set(r, r.due && r != t.begun)
 	q.lead(t)
+}
+
+// pin puts a run into the line of its version, or takes it out of the one where it is. The caller holds mu.
+func (q *Local) pin(r *localRun, in bool) {
+	if r.pin != nil {
+		r.pin.set(r, false)
+		r.pin = nil
+	}
+	if !in {
+		return
+	}
+	key := [2]string{r.Graph, r.Version}
+	if q.pinned[key] == nil {
+		q.pinned[key] = &line{kind: pinLine, before: before}
+	}
+	r.pin = q.pinned[key]
+	r.pin.set(r, true)
 }
 
 // lead makes ready the run of a thread that may begin, or be claimed again: the one that was begun, if it
@@ -517,7 +616,7 @@ func (q *Local) lead(t *localThread) {
 
 // next is the run to claim; if there is none, when there may be one. It looks at the first of each line.
 // The caller holds mu.
-func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
+func (q *Local) next(worker string, graphs []string) (best *localRun, next time.Time) {
 	now, steady := q.now(), q.steady() // once: what is due leaves its line, also if the clock is set back now
 	for _, g := range q.graphs {       // a run of another graph may hold a thread
 		for r := g.held.first(); r != nil && !r.until.After(steady); r = g.held.first() {
@@ -528,6 +627,11 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 		}
 		for r := g.waiting.first(); r != nil && !r.until.After(steady); r = g.waiting.first() {
 			q.placeAt(r, now, steady)
+		}
+	}
+	for _, name := range graphs {
+		if p := q.pinned[[2]string{name, q.workers[worker].versions[name]}]; p != nil && p.first() != nil {
+			return p.first(), next
 		}
 	}
 	for _, name := range graphs {
@@ -552,12 +656,12 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 
 // after returns the run to claim when the run over, which a worker has, has ended; nil if there is
 // none. The caller holds mu.
-func (q *Local) after(over *localRun, graphs []string) *localRun {
+func (q *Local) after(over *localRun, worker string, graphs []string) *localRun {
 	t := q.threads[over.ThreadID]
 	t.begun = nil
 	q.graph(over.Graph).held.set(over, false)
 	q.lead(t)
-	best, _ := q.next(graphs)
+	best, _ := q.next(worker, graphs)
 	q.place(over) // it has not ended yet
 	return best
 }

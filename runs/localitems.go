@@ -581,6 +581,8 @@ func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f.text("worker", r.Worker)
 	f.whole("epoch", r.Epoch)
 	f.text("mark", r.Mark)
+	f.text("version", r.Version)
+	f.flag("pinned", r.Pinned)
 	if !r.After.Equal(r.Created) {
 		f.time("after", r.After)
 	}

@@ -32,6 +32,7 @@ func (q *Local) Metrics(ctx context.Context) (out metrics.Queue, err error) {
 		out.Runs[i].Count++
 		out.Runs[i].Oldest = max(out.Runs[i].Oldest, now.Sub(since))
 	}
+	out.Versions = q.versions()
 	slices.SortFunc(out.Runs, func(a, b metrics.QueueRuns) int {
 		return cmp.Or(cmp.Compare(a.Graph, b.Graph), cmp.Compare(a.Status, b.Status))
 	})

@@ -160,7 +160,7 @@ func TestNext(t *testing.T) {
 			claims = nil
 		}
 		for _, graphs := range append(kinds, nil, []string{"none"}) {
-			best, next := q.next(graphs)
+			best, next := q.next("w", graphs)
 			if want, later := plainNext(q, graphs); best != want || best == nil && !next.Equal(later) {
 				t.Fatalf("step %d: of %q the next is %+v or at %v, want %+v or %v", step, graphs, best, next, want, later)
 			}

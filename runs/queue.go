@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -32,6 +33,11 @@ import (
 // the queue's lease time is void, and the run can be claimed again. Each claim of a run has
 // a greater epoch. A call with an epoch that is not the newest, or of a run that has ended,
 // fails with ErrFenced and does nothing.
+//
+// # Versions
+//
+// A run can be given back for workers with one version of its graph; see Outcome.Version. Such a worker may
+// claim it at once, before all others, and any worker when its time has come.
 //
 // # More than a Queue
 //
@@ -68,6 +74,14 @@ type Queue interface {
 	// now. Then next is when one may, if that is known. A run that was claimed as often as
 	// it may be, and whose last claim is void, is not claimed: it ends with Error.
 	Claim(ctx context.Context, worker string, graphs []string) (claim *Claim, next time.Time, err error)
+
+	// Serve says that a worker is alive, for twice LeaseTime, and which version it has of each graph. No
+	// versions say that it claims no more. It returns those that other workers have who are alive, by graph.
+	Serve(ctx context.Context, worker string, versions map[string]string) (others map[string][]string, err error)
+
+	// Versions counts the runs that have not ended, and the workers that are alive, by graph and version,
+	// in that order. It looks at all these runs.
+	Versions(ctx context.Context) ([]metrics.QueueVersion, error)
 
 	// Wake makes the runs of a thread that sleep due now; see Run.Asleep. One that a worker has is due at once
 	// when it is given back to sleep: it may have looked for what wakes it before that was there.
@@ -151,6 +165,9 @@ type Outcome struct {
 	After time.Time
 	// Uncounted takes the attempt back: it was not the run's fault. A run that sleeps has no attempts.
 	Uncounted bool
+	// Version, of a run that is given back, pins it: until After it is only for workers with this version of its
+	// graph. A run with a requested cancellation is for all.
+	Version string
 	// Yields gives the thread up as well, of a run that is given back: others of the thread may begin before it.
 	Yields bool
 	// Events are the last of the attempt. They are stored before the run ends.

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -144,6 +145,9 @@ func CheckOutcome(o Outcome) error {
 	if o.Status != Pending && !o.Status.Ended() {
 		return &InvalidError{"status", fmt.Sprintf("%q is no outcome", o.Status)}
 	}
+	if err := checkName("version", o.Version); err != nil {
+		return err
+	}
 	return CheckEvents(o.Events)
 }
 
@@ -191,6 +195,15 @@ func CheckText(field, s string) error {
 // Text returns s as text that can be stored: invalid UTF-8 and U+0000 become U+FFFD.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// CheckServed refuses what Queue.Serve cannot note of a worker.
+func CheckServed(worker string, versions map[string]string) error {
+	err := checkName("worker", worker)
+	for graph, version := range versions {
+		err = cmp.Or(err, checkName("graph", graph), checkName("version", version))
+	}
+	return err
 }
 
 // CheckEvents refuses events that cannot be stored.

@@ -128,6 +128,11 @@ type Run struct {
 	Epoch int64 `json:"epoch,omitempty"`
 	// Mark is what the worker noted; see Queue.Mark.
 	Mark string `json:"mark,omitempty"`
+	// Version is that of the graph at the worker that claimed the run last, or, if the run is Pinned, that of
+	// the graph that stored its thread; "" if it was not claimed, or by an earlier release. See Queue.Serve.
+	Version string `json:"version,omitempty"`
+	// Pinned: the run waits for a worker with Version until After, and from then on for any.
+	Pinned bool `json:"pinned,omitempty"`
 	// After is when the run may begin; of a run that failed, when it may be tried again.
 	After   time.Time `json:"after"`
 	Created time.Time `json:"created"`

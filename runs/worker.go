@@ -51,9 +51,14 @@ type Worker struct {
 	// is waited for as long as the saver does, and the queue no longer than its LeaseTime. 0 is 10
 	// seconds.
 	DrainTimeout time.Duration
+	// Pinned leaves a run whose thread another version of its graph has stored to workers of that one, also if none
+	// is alive. Without it, the run goes on here when none is, and if Preflight lets the thread pass. A
+	// Migration from that version takes it over in any case.
+	Pinned bool
 	// Logger reports what went wrong. Nil is slog.Default().
 	Logger *slog.Logger
 
+	name     string // as the queue knows it
 	mu       sync.Mutex
 	jobs     map[string]*job // by run: of its newest claim
 	stopping bool            // runs that begin are told to stop
@@ -67,7 +72,7 @@ type job struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	last    []Event   // those of the attempt that are not stored yet
-	asleep  *Outcome  // how a run that sleeps is given back; nil if it has ended
+	back    *Outcome  // how a run is given back that sleeps, or that is another version's; nil if it has ended
 	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
 	how     Strategy  // of the requested cancellation, "" for none; guarded by Worker.mu
 }
@@ -117,6 +122,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		host, _ := os.Hostname()
 		name = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:6])
 	}
+	w.name = name
 	w.mu.Lock()
 	w.jobs, w.stopping, w.stopped = map[string]*job{}, false, false
 	w.mu.Unlock()
@@ -165,6 +171,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		})
 	}
 	schedules, corrected := time.Time{}, time.Time{} // when to look at them, and whether they are right
+	serve := time.Time{}                             // when to tell the queue of this worker
+	every := min(pollEvery, w.Queue.LeaseTime()/2)
 	for ctx.Err() == nil {
 		now := time.Now()
 		if !now.Before(schedules) {
@@ -175,7 +183,13 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.fire(ctx, correct)
 			schedules = now.Add(pollEvery)
 		}
-		if !place(ctx, free, time.Until(schedules)) {
+		if !now.Before(serve) {
+			if _, err := w.serve(ctx); err != nil && ctx.Err() == nil {
+				w.logger().Error("tell the queue which versions this worker has", "error", err)
+			}
+			serve = now.Add(w.Queue.LeaseTime() / 2)
+		}
+		if !place(ctx, free, every) {
 			continue
 		}
 		claim, next, err := w.Queue.Claim(ctx, name, graphs)
@@ -186,7 +200,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			w.logger().Error("claim a run", "error", err)
 		}
-		idle := pollEvery
+		idle := every
 		if err == nil && !next.IsZero() {
 			idle = min(max(time.Until(next), time.Millisecond), idle)
 		}
@@ -202,6 +216,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	close(jobs)
+	leaving, done := w.toTheEnd(ctx)
+	if _, err := w.Queue.Serve(leaving, name, nil); err != nil {
+		w.logger().Error("tell the queue that this worker stops", "error", err)
+	}
+	done()
 	w.drain(end, &running)
 	end(nil)
 	<-renewing
@@ -416,8 +435,8 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrFenced):
 		return o, false
-	case err == nil && j.asleep != nil:
-		return *j.asleep, true
+	case err == nil && j.back != nil:
+		return *j.back, true
 	case err == nil:
 		o.Status = Success
 		return o, true

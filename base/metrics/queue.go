@@ -6,6 +6,8 @@ import "time"
 type Queue struct {
 	// Runs are by graph and status, in that order.
 	Runs []QueueRuns
+	// Versions are by graph and version, in that order.
+	Versions []QueueVersion
 }
 
 // QueueRuns are the runs of a graph with a status.
@@ -16,6 +18,18 @@ type QueueRuns struct {
 	// and else for how long it has been due, also where another run of its thread is ahead of it; 0 if
 	// none is due.
 	Oldest time.Duration
+}
+
+// QueueVersion is what a queue holds of a version of a graph, and who works on it.
+type QueueVersion struct {
+	Graph   string `json:"graph"`
+	Version string `json:"version"` // "" is that of runs that nobody has begun, or that an earlier release began
+	// Runs are those that have not ended, and Pinned those among them that wait for a worker of the version.
+	// With Pinned and no Workers, nobody goes on with them.
+	Runs   int64 `json:"runs"`
+	Pinned int64 `json:"pinned"`
+	// Workers are those alive that have the version.
+	Workers int64 `json:"workers"`
 }
 
 // Database is a program's pool of connections to a database server, and the failures of what it sent. The

@@ -353,9 +353,9 @@ func TestSetupMarksWhatIsBehind(t *testing.T) {
 	}
 	for _, sql := range []string{
 		`DROP TRIGGER stele_runs_ended ON stele_runs`, `DROP TRIGGER stele_runs_removed ON stele_runs`, `DROP FUNCTION stele_next_behind`,
-		`ALTER TABLE stele_runs DROP COLUMN behind`, // and two indexes with it
+		`ALTER TABLE stele_runs DROP COLUMN behind, DROP COLUMN version, DROP COLUMN pinned`, // and their indexes
 		`CREATE INDEX stele_runs_next ON stele_runs (priority DESC, after_at, seq) WHERE ended_at IS NULL`,
-		`DELETE FROM stele_migrations WHERE v > (SELECT max(v) FROM stele_migrations) - 6`,
+		`DELETE FROM stele_migrations WHERE v > (SELECT max(v) FROM stele_migrations) - 9`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

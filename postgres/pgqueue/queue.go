@@ -120,7 +120,8 @@ type runRow struct {
 func (r *runRow) targets() []any {
 	text, at := func(s *string) any { return (*zeronull.Text)(s) }, func(t *time.Time) any { return (*zeronull.Timestamptz)(t) }
 	return []any{text(&r.ID), text(&r.Key), (*zeronull.Text)(&r.Status), &r.Attempt, &r.Waiting, text(&r.Error), (*zeronull.Text)(&r.Cancel),
-		text(&r.Worker), &r.Epoch, text(&r.Mark), &r.spec, at(&r.After), at(&r.Created), at(&r.Started), at(&r.Ended), &r.changedBy}
+		text(&r.Worker), &r.Epoch, text(&r.Mark), &r.spec, at(&r.After), at(&r.Created), at(&r.Started), at(&r.Ended), &r.changedBy,
+		text(&r.Version), &r.Pinned}
 }
 
 // run is the run of a row that was scanned.

@@ -50,7 +50,7 @@ func queues(t *testing.T, url string) runstest.Factory {
 	s := open(t, url, postgres.Options{Schema: schema})
 	conn := pgtest.Connect(t, url)
 	return func(t *testing.T, o runstest.Options) (runs.Queue, func() runs.Queue) {
-		if _, err := conn.Exec(t.Context(), strings.ReplaceAll(`DELETE FROM @.stele_runs; DELETE FROM @.stele_run_events; DELETE FROM @.stele_schedules`, "@", schema)); err != nil {
+		if _, err := conn.Exec(t.Context(), strings.ReplaceAll(`DELETE FROM @.stele_runs; DELETE FROM @.stele_run_events; DELETE FROM @.stele_schedules; DELETE FROM @.stele_workers`, "@", schema)); err != nil {
 			t.Fatal(err)
 		}
 		opened := func() runs.Queue {

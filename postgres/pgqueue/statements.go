@@ -17,6 +17,7 @@ type statements struct {
 	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
 	deleteSchedule, depth                      string
+	serve, leave, versions                     string
 }
 
 // refusedBusy is the code of stele_refuse for a thread with a run that has not ended.
@@ -24,7 +25,8 @@ const refusedBusy = "busy"
 
 // runColumns are the columns of the table r that runRow scans.
 const runColumns = `r.id, r.key, r.status, coalesce(r.attempt, 0), coalesce(r.waiting, false), r.error, r.cancel, r.worker, coalesce(r.epoch, 0), r.mark,
-	r.spec, r.after_at, r.created_at, r.started_at, r.ended_at, r.changed_by`
+	r.spec, r.after_at, r.created_at, r.started_at, r.ended_at, r.changed_by,
+	r.version, coalesce(r.pinned, false)`
 
 // clockOf is a table of one row: the time, which is parameter n, or the server's.
 func clockOf(n string) string {
@@ -87,7 +89,7 @@ WITH ` + clockOf("$5") + `, r AS (
 	UPDATE @.stele_runs r SET
 		cancel = CASE WHEN r.cancel = 'rollback' THEN r.cancel ELSE $2 END,
 		status = CASE WHEN ` + atOnce + ` THEN 'interrupted' ELSE r.status END,
-		waiting = r.waiting AND NOT ` + atOnce + `,
+		waiting = r.waiting AND NOT ` + atOnce + `, pinned = false,
 		ended_at = CASE WHEN ` + atOnce + ` THEN t.now END,
 		events = r.events + ` + atOnce + `::int,
 		after_at = least(r.after_at, t.now),
@@ -112,7 +114,7 @@ WITH ` + clockOf("$2") + `, r AS (
 SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. Thousands of runs may
-	// sleep: if none is due, no run is looked at. The
+	// sleep: if none is due, no run is looked at. A run that is pinned to a version of the worker comes first. The
 	// scalar sub-selects keep the planner from joining all runs that wait with one another.
 	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
@@ -124,10 +126,17 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 		AND o.graph = ANY($2::text[]) AND o.due_at > t.now)`
 	}
 	st.claim = q(`
-WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
+WITH ` + clockOf("$4") + `, pinned AS MATERIALIZED (
+	SELECT r.id, r.attempt >= r.attempts AS gone
+	FROM @.stele_workers w CROSS JOIN unnest(w.graphs, w.versions) v(graph, version)
+	JOIN @.stele_runs r ON r.graph = v.graph AND r.version = v.version
+	WHERE w.worker = $1 AND r.graph = ANY($2::text[]) AND r.pinned AND r.ended_at IS NULL AND r.started_at IS NOT NULL
+	AND r.status = 'pending' AND r.cancel = '' LIMIT 1
+	FOR UPDATE OF r SKIP LOCKED
+), due AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
-	WHERE r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
+	WHERE NOT EXISTS (SELECT FROM pinned) AND r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
 	AND NOT ` + unknown + ` AND (SELECT min(o.due_at) FROM @.stele_runs o WHERE o.ended_at IS NULL AND NOT o.behind) <= (SELECT now FROM t)
 	AND (r.started_at IS NOT NULL
 	OR (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.started_at IS NOT NULL AND o.ended_at IS NULL LIMIT 1) IS NULL
@@ -135,8 +144,9 @@ WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 		AND o.seq < r.seq AND o.after_at <= (SELECT now FROM t) LIMIT 1) IS NULL)
 	ORDER BY r.priority DESC, r.after_at, r.seq LIMIT 1
 	FOR UPDATE OF r SKIP LOCKED
-), r AS (
-	UPDATE @.stele_runs r SET status = 'running', waiting = false, worker = $1, attempt = r.attempt + 1, epoch = r.epoch + 1,
+), next AS MATERIALIZED (SELECT * FROM pinned UNION ALL SELECT * FROM due), r AS (
+	UPDATE @.stele_runs r SET status = 'running', waiting = false, worker = $1, pinned = false,
+		version = coalesce((SELECT w.versions[array_position(w.graphs, r.graph)] FROM @.stele_workers w WHERE w.worker = $1), r.version), attempt = r.attempt + 1, epoch = r.epoch + 1,
 		started_at = coalesce(r.started_at, t.now), due_at = t.now + $3 * interval '1 microsecond', claimed_by = $5
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )
@@ -163,12 +173,43 @@ WITH ` + clockOf("$1") + `, r AS (
 SELECT r.graph, r.status, count(*), greatest(extract(epoch FROM min(t.now) - min(r.since)), 0)::float8 FROM r, t
 GROUP BY r.graph, r.status ORDER BY r.graph COLLATE "C", r.status COLLATE "C"`)
 
+	// $1 clock, $2 how many of each, as above, or NULL.
+	st.versions = q(`
+WITH ` + clockOf("$1") + `, r AS (
+	SELECT graph, version, count(*) AS runs, count(*) FILTER (WHERE pinned) AS pinned FROM (
+		(SELECT graph, version, pinned FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL LIMIT $2::bigint)
+		UNION ALL
+		(SELECT graph, version, pinned FROM @.stele_runs WHERE started_at IS NULL AND ended_at IS NULL LIMIT $2)) open
+	GROUP BY graph, version
+), w AS (
+	SELECT v.graph, v.version, count(*) AS workers
+	FROM t, @.stele_workers w, unnest(w.graphs, w.versions) v(graph, version) WHERE w.until > t.now GROUP BY v.graph, v.version
+)
+SELECT graph, version, coalesce(r.runs, 0), coalesce(r.pinned, 0), coalesce(w.workers, 0) FROM r FULL JOIN w USING (graph, version)
+ORDER BY graph COLLATE "C", version COLLATE "C"`)
+
+	// $1 worker, $2 graphs, $3 their versions, $4 for how long in microseconds, $5 clock. Who is dead is removed.
+	st.serve = q(`
+WITH ` + clockOf("$5") + `, dead AS (
+	DELETE FROM @.stele_workers WHERE worker = ANY(ARRAY(
+		SELECT w.worker FROM @.stele_workers w, t WHERE w.until <= t.now AND w.worker <> $1 FOR UPDATE OF w SKIP LOCKED))
+), own AS (
+	INSERT INTO @.stele_workers (worker, graphs, versions, until)
+	SELECT $1, $2, $3, t.now + $4 * interval '1 microsecond' FROM t
+	ON CONFLICT (worker) DO UPDATE SET graphs = EXCLUDED.graphs, versions = EXCLUDED.versions, until = EXCLUDED.until
+)
+SELECT DISTINCT v.graph, v.version FROM t, @.stele_workers w, unnest(w.graphs, w.versions) v(graph, version)
+WHERE w.until > t.now AND w.worker <> $1`)
+
+	// $1 worker.
+	st.leave = q(`DELETE FROM @.stele_workers WHERE worker = $1`)
+
 	// $1 id, $2 epoch, $3 error, $4 and $5 the data of the last event, $6 clock, $7 call, $8
 	// channel.
 	st.giveUp = q(`
 WITH ` + clockOf("$6") + `, r AS (
 	UPDATE @.stele_runs r SET status = 'error', error = CASE WHEN r.error = '' THEN $3 ELSE r.error END,
-		ended_at = t.now, due_at = NULL, events = r.events + 1, changed_by = $7
+		ended_at = t.now, due_at = NULL, pinned = false, events = r.events + 1, changed_by = $7
 	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.ended_at IS NULL AND r.due_at <= t.now AND r.attempt >= r.attempts AND r.cancel = ''
 	RETURNING r.*
 ), ` + lastEvent("$4", "$5") + `
@@ -205,7 +246,7 @@ SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $3 status, $4 waiting, $5 error, $6 after or NULL, $7 uncounted, $8 and $9 the data of the
 	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel, $15
-	// yields. What is given back and was to be interrupted has ended. Workers are woken if there is
+	// yields, $16 the version to pin it to or ''. What is given back and was to be interrupted has ended. Workers are woken if there is
 	// something for them.
 	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
 	st.finish = q(strings.ReplaceAll(`
@@ -218,6 +259,8 @@ WITH `+clockOf("$12")+`, r AS (
 		after_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
 		due_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN BACK THEN coalesce($6, t.now) END,
 		ended_at = CASE WHEN NOT BACK THEN t.now END,
+		version = CASE WHEN $16::text <> '' AND BACK AND r.cancel = '' THEN $16 ELSE r.version END,
+		pinned = $16 <> '' AND BACK AND r.cancel = '',
 		events = r.events + (NOT BACK)::int,
 		changed_by = $13
 	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.status = 'running' RETURNING r.*

@@ -300,6 +300,17 @@ var bugs = []struct {
 			return q.Cancel(ctx, id, runs.Interrupt)
 		}
 	}},
+	{"versions", "nothing is pinned", func(m *mutant) {
+		m.finish = func(q runs.Queue, c runs.Claim, o runs.Outcome) error {
+			o.Version = ""
+			return q.Finish(ctx, c, o)
+		}
+	}},
+	{"versions", "every worker is the same", func(m *mutant) {
+		m.claim = func(q runs.Queue, _ string, graphs []string) (*runs.Claim, time.Time, error) {
+			return q.Claim(ctx, "old", graphs)
+		}
+	}},
 	{"retry", "the last event is lost", func(m *mutant) {
 		m.events = func(q runs.Queue, id string, after int64, limit int) ([]runs.Event, error) {
 			found, err := q.Events(ctx, id, after, limit)
