@@ -34,7 +34,8 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	defer lease.Release()
 	answer := ForWorker(w.Queue).Holds(ctx, c)
-	b, err := w.beginning(ctx, c)
+	b, err := w.beginning(ctx, j)
+	c = j.claim
 	if unbegun := w.held(j, answer); unbegun != nil { // it may be errCancelled
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
@@ -258,7 +259,8 @@ type beginning struct {
 }
 
 // beginning finds out how far earlier attempts have come. The package documentation has the rule.
-func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error) {
+func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error) {
+	c := j.claim
 	b.at = pregel.Thread(c.ThreadID)
 	b.at.CheckpointID = c.CheckpointID
 	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
@@ -270,13 +272,14 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
 		if b.other = info.Graph; err == nil {
-			b.back, err = w.another(ctx, c, info)
+			b.back, err = w.another(ctx, j, info)
 		}
 		return b, err
 	}
 	head, info, err := w.thread(ctx, c.ThreadID)
 	if err == nil {
-		b.back, err = w.another(ctx, c, info)
+		b.back, err = w.another(ctx, j, info)
+		c = j.claim
 	}
 	if err != nil || b.back != nil {
 		return b, err

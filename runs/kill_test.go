@@ -48,7 +48,8 @@ func openTorture(ctx context.Context, dir string) (x *runstest.Torture, closes f
 	if err != nil {
 		return nil, nil, err
 	}
-	x = &runstest.Torture{Dir: dir, Saver: s, Threads: 8, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1))}
+	x = &runstest.Torture{Dir: dir, Saver: s, Threads: 8, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1)),
+		Version: environment("STELE_TORTURE_VERSION", 3)}
 	mem, err := store.On(s, store.Options{})
 	if err == nil {
 		x.Queue, err = runs.NewLocal(ctx, mem, runs.LocalOptions{})
@@ -78,7 +79,13 @@ func tortured(dir string) error {
 // TestKills kills a program at random, again and again: every run comes to its end, every
 // effect counts once, and no task begins again after its writes were acknowledged.
 // STELE_SEED repeats the times, STELE_TORTURE_RUNS makes it longer.
-func TestKills(t *testing.T) {
+func TestKills(t *testing.T) { kills(t, func(*rand.Rand) int { return 3 }) }
+
+// TestDeploysOnDisk is TestKills with another version of the graph each time, forwards and back.
+func TestDeploysOnDisk(t *testing.T) { kills(t, func(r *rand.Rand) int { return 1 + r.IntN(3) }) }
+
+// kills runs the program with a version of its graph that is drawn anew after each kill.
+func kills(t *testing.T, version func(*rand.Rand) int) {
 	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("STELE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -86,7 +93,7 @@ func TestKills(t *testing.T) {
 	kills := 0
 	for done := false; !done; {
 		p := exec.Command(os.Args[0])
-		p.Env = append(os.Environ(), tortureDir+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)))
+		p.Env = append(os.Environ(), tortureDir+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)), "STELE_TORTURE_VERSION="+strconv.Itoa(version(random)))
 		p.Stderr = os.Stderr
 		if err := p.Start(); err != nil {
 			t.Fatal(err)

@@ -99,9 +99,10 @@ type Local struct {
 
 // endedRun is the part of a thread's last run that is kept in memory.
 type endedRun struct {
-	id     string
-	status Status
-	at     time.Time
+	id             string
+	status         Status
+	at             time.Time
+	graph, version string
 }
 
 // localRun is a run that has not ended.
@@ -209,7 +210,7 @@ func (q *Local) noteEnd(r Run) {
 // back.
 func (q *Local) noteLast(r Run) {
 	if r.ThreadID != "" && r.Epoch > 0 {
-		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended}
+		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended, r.Graph, r.Version}
 	}
 }
 

@@ -91,7 +91,7 @@ type Queue interface {
 	// runs: Cancel may have been set.
 	Renew(ctx context.Context, claims []Claim) ([]Run, error)
 
-	// Mark notes something of the worker's with the run.
+	// Mark notes something of the worker's with the run, and the claim's Version.
 	Mark(ctx context.Context, c Claim, mark string) error
 
 	// Append stores events, behind those that are there, and returns the number of the
@@ -153,6 +153,8 @@ type Claim struct {
 	// Discard: of the other runs of the thread that were begun, the one that ended last was
 	// interrupted on purpose. What it left unfinished is not to be finished.
 	Discard bool
+	// Before is the Version of the run that Discard looks at, "" if it was one of another graph.
+	Before string
 }
 
 // Outcome says how a claim ends.

@@ -128,8 +128,8 @@ type Run struct {
 	Epoch int64 `json:"epoch,omitempty"`
 	// Mark is what the worker noted; see Queue.Mark.
 	Mark string `json:"mark,omitempty"`
-	// Version is that of the graph at the worker that claimed the run last, or, if the run is Pinned, that of
-	// the graph that stored its thread; "" if it was not claimed, or by an earlier release. See Queue.Serve.
+	// Version is that of the graph at the worker that began the last attempt or, if the run is Pinned, that of the
+	// graph that stored its thread; "" if it was never begun, or by an earlier release. See Queue.Serve and Mark.
 	Version string `json:"version,omitempty"`
 	// Pinned: the run waits for a worker with Version until After, and from then on for any.
 	Pinned bool `json:"pinned,omitempty"`

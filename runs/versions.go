@@ -26,42 +26,69 @@ func (w *Worker) serve(ctx context.Context) (others map[string][]string, err err
 }
 
 // another returns how a run is given back whose thread this worker leaves to workers of another version: that
-// of its newest checkpoint. It returns nil for one that goes on here. The worker owns the thread.
-func (w *Worker) another(ctx context.Context, c Claim, info saver.ThreadInfo) (*Outcome, error) {
-	g := w.Graphs[c.Graph]
-	if info.Version == "" || info.Version == g.Version() || info.Graph != g.Name() {
+// of the last attempt at a run of the thread, which may have left writes behind a checkpoint of the version
+// before, or else that of the newest checkpoint. It returns nil for one that goes on here, and notes the version
+// with it. The worker owns the thread.
+func (w *Worker) another(ctx context.Context, j *job, info saver.ThreadInfo) (*Outcome, error) {
+	c, own, version := j.claim, w.Graphs[j.claim.Graph].Version(), info.Version
+	if c.Before != "" {
+		version = c.Before
+	}
+	if c.Epoch > 1 && c.Version != "" { // else it is that of this claim
+		version = c.Version
+	}
+	if version != "" && version != own && info.Graph == w.Graphs[c.Graph].Name() {
+		if back, err := w.leave(ctx, c, version, info.Status); back != nil || err != nil {
+			return back, err
+		}
+	}
+	if c.Version == own {
 		return nil, nil
 	}
 	w.mu.Lock()
+	j.claim.Version = own
+	c = j.claim
+	w.mu.Unlock()
+	return nil, persistError("note the version of run "+c.ID, w.Queue.Mark(ctx, c, c.Mark))
+}
+
+// leave decides for another whether a thread goes on at workers of a version that is not this worker's.
+func (w *Worker) leave(ctx context.Context, c Claim, version string, status saver.Status) (*Outcome, error) {
+	w.mu.Lock()
 	stopping := w.stopping
 	w.mu.Unlock()
-	if stopping { // its row in the queue is gone, and stays so
+	if stopping { // the queue has been told so, and is not told otherwise
 		return &Outcome{Status: Pending, Uncounted: true}, nil
 	}
-	back := &Outcome{Status: Pending, Uncounted: true, Version: info.Version, After: time.Now().Add(w.Queue.LeaseTime())}
-	if !g.MigratesFrom(info.Version) {
+	g, declared := w.Graphs[c.Graph], w.Graphs[c.Graph].MigratesFrom(version)
+	back := &Outcome{Status: Pending, Uncounted: true, Version: version, After: time.Now().Add(w.Queue.LeaseTime())}
+	if !declared {
 		others, err := w.serve(ctx)
 		if err != nil {
-			return nil, persistError("look for workers of version "+info.Version, err)
+			return nil, persistError("look for workers of version "+version, err)
 		}
-		if slices.Contains(others[c.Graph], info.Version) {
+		if slices.Contains(others[c.Graph], version) {
 			return back, nil
 		}
 	}
-	report, err := g.Preflight(ctx, w.Saver, saver.ThreadQuery{ThreadID: c.ThreadID})
+	q := saver.ThreadQuery{ThreadID: c.ThreadID}
+	if status == saver.StatusDone { // else it is not judged
+		q.Status = status
+	}
+	report, err := g.Preflight(ctx, w.Saver, q)
 	if err != nil {
 		return nil, persistError("judge thread "+c.ThreadID, err)
 	}
-	var broken error = errPinned
+	broken := errPinned
 	switch {
 	case len(report.Broken) > 0:
 		broken = report.Broken[0].Err
-	case !w.Pinned || g.MigratesFrom(info.Version):
+	case declared || !w.Pinned:
 		return nil, nil
 	}
 	back.After = time.Now().Add(heldFor * w.Queue.LeaseTime())
 	w.logger().Warn("a run waits for a worker with the version that stored its thread", "run", c.ID, "thread", c.ThreadID, "graph", c.Graph,
-		"version", info.Version, "here", g.Version(), pregel.LogError(broken))
+		"version", version, "here", g.Version(), pregel.LogError(broken))
 	return back, nil
 }
 

@@ -104,13 +104,14 @@ func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []strin
 // scan reads the row of the statements claim and claimedBy.
 func (c *claimAnswer) scan(row pgx.Row) error {
 	var found, discard bool
+	var before zeronull.Text
 	var notified any
-	err := pgdb.MaybeRow(&found, append([]any{(*zeronull.Text)(&c.id), &c.gone, (*zeronull.Timestamptz)(&c.next), &discard, &notified},
+	err := pgdb.MaybeRow(&found, append([]any{(*zeronull.Text)(&c.id), &c.gone, (*zeronull.Timestamptz)(&c.next), &discard, &before, &notified},
 		c.row.targets()...)...)(row)
 	if c.next = c.next.UTC(); !found || c.id == "" || c.gone {
 		return err
 	}
-	c.claim = &runs.Claim{Discard: discard}
+	c.claim = &runs.Claim{Discard: discard, Before: string(before)}
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (q *Queue) Mark(ctx context.Context, c runs.Claim, mark string) error {
 	if err := runs.CheckText("mark", mark); err != nil {
 		return err
 	}
-	err := q.held(ctx, c, func(b *pgx.Batch, _ pgdb.Call) { b.Queue(q.sql.mark, c.ID, c.Epoch, mark, q.channel) }, nil)
+	err := q.held(ctx, c, func(b *pgx.Batch, _ pgdb.Call) { b.Queue(q.sql.mark, c.ID, c.Epoch, mark, q.channel, c.Version) }, nil)
 	if err == nil {
 		q.tell(c.ID)
 	}

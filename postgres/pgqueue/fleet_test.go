@@ -59,7 +59,8 @@ func openFleet(ctx context.Context, dir, url string) (x *runstest.Torture, close
 		return nil, nil, err
 	}
 	q := pgqueue.Open(s, pgqueue.Options{LeaseTime: time.Second})
-	x = &runstest.Torture{Dir: dir, Saver: s, Queue: q, Threads: 16, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1))}
+	x = &runstest.Torture{Dir: dir, Saver: s, Queue: q, Threads: 16, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1)),
+		Version: environment("STELE_TORTURE_VERSION", 3)}
 	return x, func() { q.Close(); s.Close() }, nil
 }
 
@@ -80,6 +81,8 @@ type fleet struct {
 	*testing.T
 	dir  string
 	urls []string // of the workers, in turn
+	// version is that of the graph of those that are started; 0 is that of openFleet.
+	version int
 
 	mu      sync.Mutex
 	workers []*exec.Cmd
@@ -88,6 +91,9 @@ type fleet struct {
 func (f *fleet) start(i int, seed int) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fleetDir+"="+f.dir, fleetURL+"="+f.urls[i%len(f.urls)], "STELE_SEED="+strconv.Itoa(seed))
+	if f.version > 0 {
+		cmd.Env = append(cmd.Env, "STELE_TORTURE_VERSION="+strconv.Itoa(f.version))
+	}
 	log, err := os.OpenFile(f.dir+"/worker.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		f.Fatal(err)

@@ -116,9 +116,12 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. Thousands of runs may
 	// sleep: if none is due, no run is looked at. A run that is pinned to a version of the worker comes first. The
 	// scalar sub-selects keep the planner from joining all runs that wait with one another.
-	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
+	before := func(what string) string {
+		return `(SELECT ` + what + ` FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
-		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
+		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1)`
+	}
+	discard := `coalesce(` + before("o.status = 'interrupted'") + `, false), ` + before("CASE o.graph WHEN r.graph THEN o.version END")
 	// What a newer version stored so, it executes: see runs.CheckStored.
 	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
 	later := func(which string) string {
@@ -146,7 +149,8 @@ WITH ` + clockOf("$4") + `, pinned AS MATERIALIZED (
 	FOR UPDATE OF r SKIP LOCKED
 ), next AS MATERIALIZED (SELECT * FROM pinned UNION ALL SELECT * FROM due), r AS (
 	UPDATE @.stele_runs r SET status = 'running', waiting = false, worker = $1, pinned = false,
-		version = coalesce((SELECT w.versions[array_position(w.graphs, r.graph)] FROM @.stele_workers w WHERE w.worker = $1), r.version), attempt = r.attempt + 1, epoch = r.epoch + 1,
+		version = CASE r.version WHEN '' THEN coalesce((SELECT w.versions[array_position(w.graphs, r.graph)]
+			FROM @.stele_workers w WHERE w.worker = $1), '') ELSE r.version END, attempt = r.attempt + 1, epoch = r.epoch + 1,
 		started_at = coalesce(r.started_at, t.now), due_at = t.now + $3 * interval '1 microsecond', claimed_by = $5
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )
@@ -227,10 +231,10 @@ WHERE r.id = c.id AND r.epoch = c.epoch AND r.status = 'running' AND NOT ` + unk
 		return `CASE WHEN r.id IS NULL THEN @.stele_refuse('` + pgdb.RefusedFenced + `', '')::text ELSE pg_notify(` + channel + `::text, r.id)::text END`
 	}
 
-	// $3 mark, $4 channel.
+	// $3 mark, $4 channel, $5 version.
 	st.mark = q(`
 WITH r AS (
-	UPDATE @.stele_runs SET mark = $3 WHERE id = $1 AND epoch = $2 AND status = 'running' RETURNING id
+	UPDATE @.stele_runs SET mark = $3, version = $5 WHERE id = $1 AND epoch = $2 AND status = 'running' RETURNING id
 )
 SELECT ` + fenced("$4") + ` FROM (SELECT 1) one LEFT JOIN r ON true`)
 

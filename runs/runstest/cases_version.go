@@ -57,7 +57,7 @@ func version(name string, runs, pinned, workers int64) metrics.QueueVersion {
 }
 
 var versionCases = []testCase{
-	{"versions", "a run has the version of the worker that claimed it last", func(e *env) {
+	{"versions", "a run has the version of the worker that claimed it first, or that is noted", func(e *env) {
 		r, unknown := e.submit(on("t")), e.submit(on("u"))
 		e.serve("old", "1")
 		e.serve("new", "2")
@@ -68,7 +68,11 @@ var versionCases = []testCase{
 		e.equal("version of one that nobody serves", e.takes("nobody", unknown.ID).Version, "")
 		e.clock.pass(time.Second)
 		c = e.takes("new", r.ID)
-		e.equal("version", e.get(c.ID).Version, "2")
+		e.equal("version", c.Version, "1")
+		c.Version = "2"
+		if err := e.q.Mark(e.ctx, c, "m"); err != nil {
+			e.Fatalf("mark: %v", err)
+		}
 		e.q = e.reopen()
 		e.equal("version", e.get(c.ID).Version, "2")
 	}},
@@ -98,7 +102,7 @@ var versionCases = []testCase{
 		e.pin(e.takes("new", r.ID), "1", time.Hour)
 		e.clock.pass(time.Hour)
 		c := e.takes("new", r.ID)
-		e.equal("claimed", []any{c.Version, c.Pinned}, []any{"2", false})
+		e.equal("claimed", []any{c.Version, c.Pinned}, []any{"1", false})
 		e.end(c)
 	}},
 	{"versions", "a pinned run keeps its thread, and survives a restart", func(e *env) {
@@ -130,6 +134,26 @@ var versionCases = []testCase{
 			e.takes("old", "")
 			e.serve("old", "")
 		}
+	}},
+	{"versions", "a claim has the version of the run before on its thread", func(e *env) {
+		e.serve("old", "1")
+		e.serve("new", "2")
+		first, second := e.submit(on("t")), e.submit(on("t"))
+		other, third := e.submit(with("t", func(r *runs.Request) { r.Graph = "h" })), e.submit(on("t"))
+		c := e.takes("old", first.ID)
+		e.equal("before", c.Before, "")
+		e.end(c)
+		e.q = e.reopen()
+		e.serve("new", "2")
+		c = e.takes("new", second.ID)
+		e.equal("before", c.Before, "1")
+		e.end(c)
+		if next, _, err := e.q.Claim(e.ctx, "new", []string{"h"}); err != nil || next == nil || next.ID != other.ID || next.Before != "" {
+			e.Fatalf("%+v, %v", next, err)
+		} else {
+			e.end(*next)
+		}
+		e.equal("before", e.takes("new", third.ID).Before, "")
 	}},
 	{"versions", "a worker is alive for twice the lease time", func(e *env) {
 		e.equal("others", e.serve("old", "1"), map[string][]string{})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ type Torture struct {
 	Threads, Runs int
 	// Seed makes the tasks take different times.
 	Seed uint64
+	// Version is that of the graph, 1 to 3; 0 is 1. The second has a field more, and another name for the node
+	// that asks; the third has another type of that field. Each has migrations from the versions before it.
+	Version int
 }
 
 // items is how many tasks a run fans out to.
@@ -130,6 +134,20 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 	fields := func() []graph.Field {
 		return []graph.Field{graph.Key("log", channel.Reduce(channel.Append[string])), graph.Key("run", channel.LastValue[int]())}
 	}
+	outside, ask := fields(), "ask"
+	split := func(context.Context, any) (any, error) { return map[string]any{}, nil }
+	switch x.Version {
+	case 2:
+		ask, outside = "question", append(outside, graph.Key("note", channel.LastValue[string]()))
+		split = func(_ context.Context, state any) (any, error) {
+			return map[string]any{"note": fmt.Sprint(number(state.(map[string]any)))}, nil
+		}
+	case 3:
+		ask, outside = "question", append(outside, graph.Key("note", channel.LastValue[int]()))
+		split = func(_ context.Context, state any) (any, error) {
+			return map[string]any{"note": number(state.(map[string]any))}, nil
+		}
+	}
 	inside, err := graph.New(fields()...).
 		Node("deep", task("deep", func(ctx context.Context, state map[string]any) (string, error) {
 			said := fmt.Sprint("inside ", number(state))
@@ -139,8 +157,8 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.New(fields()...).
-		Node("split", func(context.Context, any) (any, error) { return map[string]any{}, nil }).
+	return graph.New(outside...).
+		Node("split", split).
 		Node("item", pregel.NodeOf(func(ctx context.Context, which []int) (any, error) {
 			said := fmt.Sprintf("item %d of %d", which[0], which[1])
 			return task("item", func(ctx context.Context, _ map[string]any) (string, error) { return said, x.effect(ctx, said) })(ctx, nil)
@@ -153,7 +171,7 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 			}
 			return map[string]any{"log": res.Map()["log"]}, nil
 		}).
-		Node("ask", task("ask", func(ctx context.Context, state map[string]any) (string, error) {
+		Node(ask, task("ask", func(ctx context.Context, state map[string]any) (string, error) {
 			answer, err := pregel.AskFor[int](ctx, fmt.Sprint("question ", number(state)))
 			return fmt.Sprintf("answer %d to %d", answer, number(state)), err
 		})).
@@ -169,8 +187,37 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 			}
 			return sends, nil
 		}, "item").
-		Edge("item", "inside").Edge("inside", "ask").Edge("ask", "done").
-		Compile(graph.Options{Name: "torture", Saver: &acknowledged{x.Saver, x}})
+		Edge("item", "inside").Edge("inside", ask).Edge(ask, "done").
+		Compile(graph.Options{Name: "torture", Saver: &acknowledged{x.Saver, x}, Version: strconv.Itoa(max(x.Version, 1)),
+			Migrations: tortureMigrations[:max(x.Version-1, 0)]})
+}
+
+// tortureMigrations lead from each version of the graph to the next.
+var tortureMigrations = []pregel.Migration{
+	{From: "1", To: "2", Nodes: map[string]string{"ask": "question"}},
+	{From: "2", To: "3",
+		Values: func(values map[string]any) (err error) {
+			if note, there := values["note"]; there {
+				values["note"], err = numbered(note)
+			}
+			return err
+		},
+		Write: func(key string, value any) (string, any, error) {
+			var err error
+			if key == "note" {
+				value, err = numbered(value)
+			}
+			return key, value, err
+		}},
+}
+
+// numbered is a note as version 3 has it. It may be so already: version 1 leaves it as it is, and what a task of
+// version 3 wrote may be stored behind a checkpoint of version 2.
+func numbered(note any) (any, error) {
+	if text, ok := note.(string); ok {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	return note, nil
 }
 
 // acknowledged notes the tasks whose writes the saver has acknowledged.
