@@ -123,7 +123,7 @@ func (q *Local) versions() []metrics.QueueVersion {
 // claimed is a run as it is when a worker has claimed it.
 func (q *Local) claimed(r Run, worker string) Run {
 	r.Status, r.Worker, r.Waiting, r.Pinned = Running, worker, false, false
-	r.Version = cmp.Or(r.Version, q.workers[worker].versions[r.Graph])
+	r.Version = cmp.Or(r.Version, q.before(r), q.workers[worker].versions[r.Graph])
 	r.Attempt++
 	r.Epoch++
 	if r.Started.IsZero() {
@@ -137,12 +137,16 @@ func (q *Local) leased() time.Time { return q.steady().Add(q.opts.LeaseTime) }
 
 // grant is the claim of a run that was stored as claimed. The caller holds mu.
 func (q *Local) grant(r *localRun) Claim {
+	return Claim{Run: r.Run, Discard: q.ended[r.ThreadID].status == Interrupted, Before: q.before(r.Run)}
+}
+
+// before is Claim.Before. The caller holds mu.
+func (q *Local) before(r Run) string {
 	last := q.ended[r.ThreadID]
-	c := Claim{Run: r.Run, Discard: last.status == Interrupted}
-	if last.graph == r.Graph {
-		c.Before = last.version
+	if last.graph != r.Graph {
+		return ""
 	}
-	return c
+	return last.version
 }
 
 // giveUp ends a run that was claimed as often as it may be.

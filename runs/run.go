@@ -129,7 +129,8 @@ type Run struct {
 	// Mark is what the worker noted; see Queue.Mark.
 	Mark string `json:"mark,omitempty"`
 	// Version is that of the graph at the worker that began the last attempt or, if the run is Pinned, that of the
-	// graph that stored its thread; "" if it was never begun, or by an earlier release. See Queue.Serve and Mark.
+	// graph that stored its thread; "" if it was never begun, or by an earlier release. A claim makes it
+	// Claim.Before, or that of the worker, and Queue.Mark notes another.
 	Version string `json:"version,omitempty"`
 	// Pinned: the run waits for a worker with Version until After, and from then on for any.
 	Pinned bool `json:"pinned,omitempty"`

@@ -31,14 +31,15 @@ func (w *Worker) serve(ctx context.Context) (others map[string][]string, err err
 // with it. The worker owns the thread.
 func (w *Worker) another(ctx context.Context, j *job, info saver.ThreadInfo) (*Outcome, error) {
 	c, own, version := j.claim, w.Graphs[j.claim.Graph].Version(), info.Version
-	if c.Before != "" {
-		version = c.Before
-	}
-	if c.Epoch > 1 && c.Version != "" { // else it is that of this claim
+	if c.Version != "" && (c.Before != "" || c.Epoch > 1) { // else it is that of this claim
 		version = c.Version
 	}
+	theirs := version != own
+	if !theirs { // it may not fit the checkpoint all the same
+		version = info.Version
+	}
 	if version != "" && version != own && info.Graph == w.Graphs[c.Graph].Name() {
-		if back, err := w.leave(ctx, c, version, info.Status); back != nil || err != nil {
+		if back, err := w.leave(ctx, c, version, theirs, info.Status); back != nil || err != nil {
 			return back, err
 		}
 	}
@@ -52,8 +53,9 @@ func (w *Worker) another(ctx context.Context, j *job, info saver.ThreadInfo) (*O
 	return nil, persistError("note the version of run "+c.ID, w.Queue.Mark(ctx, c, c.Mark))
 }
 
-// leave decides for another whether a thread goes on at workers of a version that is not this worker's.
-func (w *Worker) leave(ctx context.Context, c Claim, version string, status saver.Status) (*Outcome, error) {
+// leave decides for another whether a thread goes on at workers of a version that is not this worker's. Where it
+// is theirs it does so as long as one is alive.
+func (w *Worker) leave(ctx context.Context, c Claim, version string, theirs bool, status saver.Status) (*Outcome, error) {
 	w.mu.Lock()
 	stopping := w.stopping
 	w.mu.Unlock()
@@ -62,7 +64,7 @@ func (w *Worker) leave(ctx context.Context, c Claim, version string, status save
 	}
 	g, declared := w.Graphs[c.Graph], w.Graphs[c.Graph].MigratesFrom(version)
 	back := &Outcome{Status: Pending, Uncounted: true, Version: version, After: time.Now().Add(w.Queue.LeaseTime())}
-	if !declared {
+	if theirs && !declared {
 		others, err := w.serve(ctx)
 		if err != nil {
 			return nil, persistError("look for workers of version "+version, err)

@@ -121,7 +121,8 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1)`
 	}
-	discard := `coalesce(` + before("o.status = 'interrupted'") + `, false), ` + before("CASE o.graph WHEN r.graph THEN o.version END")
+	versionBefore := before("CASE o.graph WHEN r.graph THEN o.version END")
+	discard := `coalesce(` + before("o.status = 'interrupted'") + `, false), ` + versionBefore
 	// What a newer version stored so, it executes: see runs.CheckStored.
 	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
 	later := func(which string) string {
@@ -149,8 +150,8 @@ WITH ` + clockOf("$4") + `, pinned AS MATERIALIZED (
 	FOR UPDATE OF r SKIP LOCKED
 ), next AS MATERIALIZED (SELECT * FROM pinned UNION ALL SELECT * FROM due), r AS (
 	UPDATE @.stele_runs r SET status = 'running', waiting = false, worker = $1, pinned = false,
-		version = CASE r.version WHEN '' THEN coalesce((SELECT w.versions[array_position(w.graphs, r.graph)]
-			FROM @.stele_workers w WHERE w.worker = $1), '') ELSE r.version END, attempt = r.attempt + 1, epoch = r.epoch + 1,
+		version = coalesce(nullif(r.version, ''), nullif(` + versionBefore + `, ''),
+			(SELECT w.versions[array_position(w.graphs, r.graph)] FROM @.stele_workers w WHERE w.worker = $1), ''), attempt = r.attempt + 1, epoch = r.epoch + 1,
 		started_at = coalesce(r.started_at, t.now), due_at = t.now + $3 * interval '1 microsecond', claimed_by = $5
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )

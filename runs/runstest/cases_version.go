@@ -146,7 +146,7 @@ var versionCases = []testCase{
 		e.q = e.reopen()
 		e.serve("new", "2")
 		c = e.takes("new", second.ID)
-		e.equal("before", c.Before, "1")
+		e.equal("before", []string{c.Before, c.Version}, []string{"1", "1"})
 		e.end(c)
 		if next, _, err := e.q.Claim(e.ctx, "new", []string{"h"}); err != nil || next == nil || next.ID != other.ID || next.Before != "" {
 			e.Fatalf("%+v, %v", next, err)
