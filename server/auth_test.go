@@ -48,7 +48,7 @@ func TestOperators(t *testing.T) {
 	thread := bob.ok("POST", "/threads", object{}).text1("thread_id")
 	run := bob.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
 	bob.ended(thread, run)
-	for _, path := range []string{"/stele/runs", "/stele/runs?thread_id=" + thread, "/stele/nodes", "/stele/schedules", "/stele/health", "/stele/room"} {
+	for _, path := range []string{"/stele/runs", "/stele/runs?thread_id=" + thread, "/stele/nodes", "/stele/versions", "/stele/schedules", "/stele/health", "/stele/room"} {
 		bob.refused(403, "GET", path, nil)
 		ann.ok("GET", path, nil)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
 )
 
@@ -23,6 +24,8 @@ type operatorRun struct {
 	Error    string      `json:"error,omitempty"`
 	Attempt  int         `json:"attempt"`
 	Worker   string      `json:"worker,omitempty"`
+	Version  string      `json:"version,omitempty"` // of the graph
+	Pinned   bool        `json:"pinned,omitempty"`  // it waits for a worker of Version
 	After    string      `json:"after"`
 	Created  string      `json:"created_at"`
 	Started  string      `json:"started_at,omitempty"`
@@ -44,7 +47,7 @@ func (s *operatorAPI) allRuns(c *call) error {
 			return err
 		}
 		o := operatorRun{RunID: r.ID, ThreadID: r.ThreadID, Graph: r.Graph, Status: r.Status, Waiting: r.Waiting, Error: r.Error,
-			Attempt: r.Attempt, Worker: r.Worker, After: stamped(r.After), Created: stamped(r.Created)}
+			Attempt: r.Attempt, Worker: r.Worker, Version: r.Version, Pinned: r.Pinned, After: stamped(r.After), Created: stamped(r.Created)}
 		if !r.Started.IsZero() {
 			o.Started = stamped(r.Started)
 		}
@@ -61,6 +64,15 @@ func (s *operatorAPI) allRuns(c *call) error {
 		}
 	}
 	return c.json(map[string]any{"runs": list, "total": total})
+}
+
+// versions answers with the runs that have not ended, and the workers that are alive, by graph and version.
+func (s *operatorAPI) versions(c *call) error {
+	found, err := s.queue.Versions(c.ctx)
+	if err != nil {
+		return err
+	}
+	return c.json(map[string]any{"versions": append([]metrics.QueueVersion{}, found...)})
 }
 
 // ranTask is a task of a run.

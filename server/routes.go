@@ -133,6 +133,7 @@ func (s *Server) addRoutes() error {
 		// an embedded store. Authorize is called for the resource "system", whosever the runs are, and
 		// must grant it without a filter; about the tasks of a run, as about the run.
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.operator.allRuns},
+		{method: "GET", path: "/stele/versions", resource: "system", action: "read", allUsers: true, handle: s.operator.versions},
 		{method: "GET", path: "/stele/nodes", resource: "system", action: "read", allUsers: true, handle: s.operator.nodesOfDay},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
 		{method: "POST", path: "/stele/threads/{thread_id}/signals/{name}", resource: "threads", action: "create_run",

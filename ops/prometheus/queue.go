@@ -25,10 +25,11 @@ const queueTime = 5 * time.Second
 // QueueCollector implements prometheus.Collector for a queue of runs, and for the attempts of the workers
 // of this process that have its Begin. It is safe for concurrent use. What the queue holds is the same in
 // every process on it: collect it in one, or take the maximum. Of graphs the first 200 names have series
-// of their own; all others share the name "other".
+// of their own; all others share the name "other". So it is with versions.
 type QueueCollector struct {
 	src          QueueSource
 	graphs       names
+	versions     names
 	claims, lost *prometheus.CounterVec
 }
 
@@ -39,6 +40,10 @@ var (
 	queueRuns     = prometheus.NewDesc("stele_queue_runs", "Runs that have not ended, by graph and status.", []string{"graph", "status"}, nil)
 	queueOldest   = prometheus.NewDesc("stele_queue_oldest_seconds",
 		"How long the oldest run of a graph and status has been under way, or due.", []string{"graph", "status"}, nil)
+	versionLabels = []string{"graph", "version"}
+	versionRuns   = prometheus.NewDesc("stele_queue_version_runs", "Runs that have not ended, by graph and the version that they have.", versionLabels, nil)
+	versionPinned = prometheus.NewDesc("stele_queue_version_pinned", "Of these, those that wait for a worker of the version.", versionLabels, nil)
+	versionWorker = prometheus.NewDesc("stele_queue_version_workers", "Workers alive, by graph and version.", versionLabels, nil)
 )
 
 // NewQueueCollector returns a collector for src. With nil it only counts what its Begin sees.
@@ -76,7 +81,7 @@ func (c *QueueCollector) Begin(next func(context.Context, runs.Run) (context.Con
 func (c *QueueCollector) Describe(ch chan<- *prometheus.Desc) {
 	c.claims.Describe(ch)
 	c.lost.Describe(ch)
-	for _, d := range []*prometheus.Desc{queueReadable, queueRuns, queueOldest} {
+	for _, d := range []*prometheus.Desc{queueReadable, queueRuns, queueOldest, versionRuns, versionPinned, versionWorker} {
 		ch <- d
 	}
 }
@@ -105,6 +110,17 @@ func (c *QueueCollector) Collect(ch chan<- prometheus.Metric) {
 	for s, sum := range sums {
 		ch <- prometheus.MustNewConstMetric(queueRuns, prometheus.GaugeValue, float64(sum.Count), s.graph, s.status)
 		ch <- prometheus.MustNewConstMetric(queueOldest, prometheus.GaugeValue, sum.Oldest.Seconds(), s.graph, s.status)
+	}
+	byVersion := map[[2]string]metrics.QueueVersion{}
+	for _, v := range held.Versions {
+		k := [2]string{c.graphs.of(v.Graph), c.versions.of(v.Version)}
+		sum := byVersion[k]
+		byVersion[k] = metrics.QueueVersion{Runs: sum.Runs + v.Runs, Pinned: sum.Pinned + v.Pinned, Workers: sum.Workers + v.Workers}
+	}
+	for k, v := range byVersion {
+		for d, n := range map[*prometheus.Desc]int64{versionRuns: v.Runs, versionPinned: v.Pinned, versionWorker: v.Workers} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), k[0], k[1])
+		}
 	}
 }
 

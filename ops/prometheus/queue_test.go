@@ -102,8 +102,20 @@ func TestQueueCollector(t *testing.T) {
 	}
 	_, slow := begin(ctx, runs.Run{Spec: runs.Spec{Graph: "slow"}})
 	slow(fmt.Errorf("put: %w", saver.ErrFenced))
+	left, _, err := q.Claim(ctx, "w", []string{"nobody's"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Finish(ctx, *left, runs.Outcome{Status: runs.Pending, Version: "1", After: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Serve(ctx, "w", map[string]string{"letter": "2"}); err != nil {
+		t.Fatal(err)
+	}
 	got := scrape(t, reg)
 	for name, want := range map[string]float64{
+		`stele_queue_version_runs{graph="nobody's",version="1"}`: 1, `stele_queue_version_pinned{graph="nobody's",version="1"}`: 1,
+		`stele_queue_version_workers{graph="nobody's",version="1"}`: 0, `stele_queue_version_workers{graph="letter",version="2"}`: 1,
 		"stele_queue_readable": 1, `stele_queue_runs{graph="nobody's",status="pending"}`: 1,
 		`stele_queue_claims_total{graph="letter"}`: 1, `stele_queue_claims_total{graph="void false"}`: 2,
 		`stele_queue_lost_leases_total{graph="void true"}`: 1, `stele_queue_lost_leases_total{graph="slow"}`: 1,
@@ -155,6 +167,7 @@ func TestManyGraphs(t *testing.T) {
 	c := steleprom.NewQueueCollector(sourceFunc(func(context.Context) (q metrics.Queue, err error) {
 		for i := range 300 {
 			q.Runs = append(q.Runs, metrics.QueueRuns{Graph: fmt.Sprintf("g%03d", i), Status: "pending", Count: 2, Oldest: time.Duration(i) * time.Second})
+			q.Versions = append(q.Versions, metrics.QueueVersion{Graph: "g000", Version: fmt.Sprint(i), Runs: 3})
 		}
 		return q, nil
 	}))
@@ -163,6 +176,9 @@ func TestManyGraphs(t *testing.T) {
 	got := scrape(t, reg)
 	if n := got[`stele_queue_runs{graph="other",status="pending"}`]; n != 200 {
 		t.Errorf("%v runs of other graphs", n)
+	}
+	if n := got[`stele_queue_version_runs{graph="g000",version="other"}`]; n != 300 {
+		t.Errorf("%v runs of other versions", n)
 	}
 	if age := got[`stele_queue_oldest_seconds{graph="other",status="pending"}`]; age != 299 {
 		t.Errorf("the oldest of them is %v s old", age)

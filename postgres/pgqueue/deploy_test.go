@@ -4,6 +4,7 @@ package pgqueue_test
 
 import (
 	"fmt"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func TestDeploys(t *testing.T) {
 	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("STELE_TORTURE_RUNS", strconv.Itoa(environment("STELE_TORTURE_RUNS", 2)))
 	t.Setenv("STELE_TORTURE_VERSION", "3") // of what this process makes, and the first workers
 	r := seeded(t)
 	f := newFleet(t, r, url)
@@ -68,7 +70,7 @@ func TestDeploys(t *testing.T) {
 		counts[fmt.Sprint("version ", f.version)]++
 		for i := range f.workers { // one after the other: old and new are side by side
 			restart(i, syscall.SIGTERM)
-			if done = over(time.Duration(100+r.IntN(300)) * time.Millisecond); done {
+			if done = over(time.Duration(50+r.IntN(200)) * time.Millisecond); done {
 				break
 			}
 			if r.IntN(2) == 0 { // one of this version or of the one before

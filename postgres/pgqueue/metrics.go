@@ -16,7 +16,7 @@ import (
 const maxCounted = 10_000
 
 // Metrics says what the queue holds, for all programs on it: runs that were begun, and those that wait,
-// the first that are due before others, at most 10,000 of each. It is one statement, which reads these
+// the first that are due before others, at most 10,000 of each. It is two statements, which read these
 // runs by their indexes, however many have ended.
 func (q *Queue) Metrics(ctx context.Context) (out metrics.Queue, err error) {
 	if err := q.db.Ready(ctx); err != nil {
