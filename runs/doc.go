@@ -45,6 +45,10 @@
 // A run whose graph sleeps is given back until that is over, with no attempt counted; see Run.Asleep. It
 // needs no worker meanwhile, and no goroutine.
 //
+// A worker leaves a thread that another version of its graph has stored to workers of that version while one is
+// alive, unless it has a migration. Then it goes on if Preflight lets the thread pass, and else the run waits: it
+// is Pinned. docs/guide/changes.md has the rules.
+//
 // A program with a queue does not call pregel's Recover: that would finish a run behind the
 // queue's back, and its events would be missing. Runs that have ended stay, with their events,
 // until Queue.Sweep.

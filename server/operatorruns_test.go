@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
@@ -25,6 +26,31 @@ func (q tallied) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, e
 				return
 			}
 		}
+	}
+}
+
+// TestVersionsOfRuns: an operator sees which version runs have that have not ended, which of them wait for a worker
+// of it, and how many workers are alive.
+func TestVersionsOfRuns(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Workers = -1 })
+	r := must(h.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{Graph: "simple", ThreadID: "t"}}))
+	if _, err := h.queue.Serve(t.Context(), "w", map[string]string{"simple": "2"}); err != nil {
+		t.Fatal(err)
+	}
+	h.equal(h.ok("GET", "/stele/versions", nil), `{"versions": [{"graph": "simple", "version": "", "runs": 1, "pinned": 0, "workers": 0},
+		{"graph": "simple", "version": "2", "runs": 0, "pinned": 0, "workers": 1}]}`)
+	c, _, err := h.queue.Claim(t.Context(), "w", []string{"simple"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.queue.Finish(t.Context(), *c, runs.Outcome{Status: runs.Pending, Version: "1", After: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	h.equal(h.ok("GET", "/stele/versions", nil), `{"versions": [{"graph": "simple", "version": "1", "runs": 1, "pinned": 1, "workers": 0},
+		{"graph": "simple", "version": "2", "runs": 0, "pinned": 0, "workers": 1}]}`)
+	list := h.ok("GET", "/stele/runs", nil).object()["runs"].([]any)
+	if got := list[0].(object); got["run_id"] != r.ID || got["version"] != "1" || got["pinned"] != true {
+		t.Errorf("%v", got)
 	}
 }
 

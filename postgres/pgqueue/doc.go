@@ -21,6 +21,11 @@
 // as programs of an older version end runs too. The end sees the marks that it has waited for
 // at the level read committed alone; where the server has another default, nothing is marked.
 //
+// # Versions
+//
+// A run that was given back for workers of one version is in the index stele_runs_pinned, and due later for all
+// others. A claim looks there first, for the versions that the worker has in stele_workers.
+//
 // # Calls of unknown outcome
 //
 // All other calls that write are transactions under an advisory lock, that of the thread

@@ -86,6 +86,19 @@ func TestSleepingRunsAreNotLookedAt(t *testing.T) {
 	if n, plan := reads(nil); n > 20 {
 		t.Errorf("none is due, and a claim reads %d rows:\n%s", n, plan)
 	}
+	// Ten thousand wait for workers of other versions. One of them is of that of the worker.
+	insert(`INSERT INTO stele_workers (worker, graphs, versions, until) VALUES ('w', '{f,g}', '{1,2}', now())`)
+	insert(`INSERT INTO stele_runs (id, thread_id, graph, status, priority, attempts, epoch, spec, due_at, after_at, created_at, started_at, version, pinned)
+		SELECT 'p' || lpad(n::text, 8, '0'), 'p' || n, 'g', 'pending', n % 3, 3, 1, '{}', now() + interval '1 hour', now() + interval '1 hour', now(), now(), 'v' || n, true
+		FROM generate_series(1, 10000) n`)
+	if n, plan := reads(nil); n > 20 {
+		t.Errorf("thousands are pinned, and a claim reads %d rows:\n%s", n, plan)
+	}
+	insert(`UPDATE stele_runs SET version = '2' WHERE id = 'p00005000'`)
+	if n, plan := reads(nil); n > 20 || !strings.Contains(plan, "stele_runs_pinned") {
+		t.Errorf("one is pinned to the version of the worker, and a claim reads %d rows:\n%s", n, plan)
+	}
+	insert(`DELETE FROM stele_runs WHERE pinned`)
 	// The clock jumps: a hundred are due, all of priority 0 in the first place.
 	insert(`UPDATE stele_runs SET priority = 0`)
 	if n, plan := reads(time.Now().Add(100*time.Hour + time.Minute)); n > 120 {
