@@ -31,4 +31,5 @@ func init() {
 		}
 		return rep.LSN, nil
 	}
+	engine.FollowStore, engine.RejoinStore = backup.OpenFollower, backup.Rejoin
 }

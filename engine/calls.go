@@ -25,12 +25,33 @@ func (s *Store) Enter() error {
 	return nil
 }
 
-// enterToWrite is Enter for a call that writes: ErrReadOnly for a store that is only read.
-func (s *Store) enterToWrite() error {
-	if s.Opts.ReadOnly {
-		return fault.ErrReadOnly
+// EnterToRead is Enter for a call that reads: fault.ErrStale at a follower that has not heard of its leader.
+func (s *Store) EnterToRead() error {
+	if s.fresh != nil {
+		if err := s.fresh(); err != nil {
+			return err
+		}
 	}
 	return s.Enter()
+}
+
+// enterToWrite is Enter for a call that writes.
+func (s *Store) enterToWrite() error {
+	if err := s.MayWrite(); err != nil {
+		return err
+	}
+	return s.Enter()
+}
+
+// MayWrite returns ErrReadOnly for a store that is only read, and ErrFollower for one that another writes.
+func (s *Store) MayWrite() error {
+	switch {
+	case s.Opts.ReadOnly:
+		return fault.ErrReadOnly
+	case s.Opts.follows:
+		return fault.ErrFollower
+	}
+	return nil
 }
 
 // Leave ends a call.

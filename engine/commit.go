@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -67,8 +66,8 @@ type CommitOptions struct {
 // log gives the same index. Where package pregel has several checkpoints at once it comes by
 // saver/group and CommitAll: then each is a record of one batch.
 func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, fn func(*Tx) error) error {
-	if e.Opts.ReadOnly {
-		return fault.ErrReadOnly
+	if err := e.MayWrite(); err != nil {
+		return err
 	}
 	if o.Began == 0 {
 		o.Began = Now()
@@ -143,8 +142,8 @@ type Step struct {
 // together. When one of them is refused, none behind it is made. It returns how many were made, and the
 // error of the next one. It stores no Rider.
 func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
-	if e.Opts.ReadOnly {
-		return 0, fault.ErrReadOnly
+	if err := e.MayWrite(); err != nil {
+		return 0, err
 	}
 	var size int64
 	for i := range steps {
@@ -253,7 +252,13 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 	}
 	e.Index.Apply(c)
-	e.noteChanged(batch)
+	e.noteChanged(func(yield func(string)) {
+		for _, r := range batch {
+			for _, p := range r.User.(*Tx).partitions.list {
+				yield(p.id)
+			}
+		}
+	})
 	e.flusher.committed(c.Put, c.LSN, bytes)
 }
 

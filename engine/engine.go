@@ -31,6 +31,7 @@ type Engine struct {
 	durable     wal.Mark // as Open found it
 	revisions   *revisionCache
 	replica     *replication // nil without one
+	follower    *follower    // nil unless the store follows a leader
 	report      metrics.OpenReport
 
 	unpublished unpublished // committer only
@@ -70,7 +71,7 @@ func (e *Engine) Sync(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	if e.Opts.ReadOnly {
+	if e.MayWrite() != nil {
 		return nil
 	}
 	if err := e.log.Sync(ctx); err != nil {
@@ -115,6 +116,7 @@ func (e *Engine) Close() (err error) {
 }
 
 func (e *Engine) close() error {
+	e.follower.stop()
 	e.replica.closing()
 	e.refuseCalls()
 	if e.stopWork != nil {
@@ -166,7 +168,9 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.flusher.logBegun(e.unpublished.patches)
+	if e.flusher.logBegun(e.unpublished.patches) {
+		e.replica.cutBehind(e.Index.LSN())
+	}
 	e.Files.addKeyed(base.LogFile, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err

@@ -93,7 +93,8 @@ type flusher struct {
 
 	unflushed  unflushed
 	cut        cutView
-	patchFloor atomic.Uint64 // the first record whose values may be bases
+	patchFloor atomic.Uint64  // the first record whose values may be bases
+	onCut      func(base.LSN) // the log was cut behind a record
 }
 
 // newFlusher returns the flusher of a store that is not yet read.
@@ -112,8 +113,8 @@ func (f *flusher) committed(put []*index.Partition, lsn base.LSN, n int64) {
 }
 
 // logBegun is called on the committer when a log file is begun, before its first record.
-// patches is how many values of that record's batch are patches.
-func (f *flusher) logBegun(patches int) { f.cut.begun(f.Index, patches) }
+// patches is how many values of that record's batch are patches. It reports whether a flush cuts the log here.
+func (f *flusher) logBegun(patches int) bool { return f.cut.begun(f.Index, patches) }
 
 // mayBeBase reports whether a record prepared now may hold a patch against ref: whether ref is behind
 // the last cut, and no flush is setting the next one.
@@ -290,6 +291,9 @@ func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.Segmen
 // can free space.
 func (f *flusher) logDue() bool {
 	n := f.throttle.loggedBytes()
+	if f.Opts.follows { // see flushAtCut
+		return false
+	}
 	if n >= f.Opts.FlushBytes {
 		return true
 	}

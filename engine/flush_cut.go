@@ -22,6 +22,8 @@ func (f *flusher) cutLog(ctx context.Context) (*View, error) {
 	v := f.workView(f.ViewTombstones)
 	if before, ok := f.cut.take(); ok {
 		v.Index = before
+	} else {
+		f.onCut(v.LSN()) // unless a file is begun right now, before anybody knows: then it is left out
 	}
 	f.patchFloor.Store(uint64(v.LSN()) + 1)
 	return v, nil
@@ -48,14 +50,16 @@ func (s *cutView) disarm() {
 }
 
 // begun is called on the committer when a file is begun. patches is how many its first batch
-// holds; with any, the cut must not lie before it.
-func (s *cutView) begun(ix *index.Index, patches int) {
+// holds; with any, the cut must not lie before it. It reports whether it took the view.
+func (s *cutView) begun(ix *index.Index, patches int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.armed && s.v == nil && patches == 0 {
-		v := ix.ViewTombstones()
-		s.v = &v
+	if !s.armed || s.v != nil || patches > 0 {
+		return false
 	}
+	v := ix.ViewTombstones()
+	s.v = &v
+	return true
 }
 
 func (s *cutView) take() (index.View, bool) {

@@ -71,6 +71,7 @@ func (e *Engine) Health() metrics.Health {
 		}
 	}
 	e.replica.judge(&h)
+	e.follower.judge(&h)
 	e.judgeSpace(&h, err)
 	if e.log != nil {
 		e.judgeWork(&h)

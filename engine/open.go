@@ -75,6 +75,11 @@ func newEngine(s *Store) *Engine {
 		e.compactor.noteSegments()
 		e.replica.published()
 	}
+	e.flusher.onCut = e.replica.cutBehind
+	if s.Opts.follows && s.Opts.Replica.Bucket != nil {
+		e.follower = newFollower(e)
+		s.fresh = e.follower.fresh
+	}
 	s.onBadPage = e.wakeWorker
 	return e
 }

@@ -77,7 +77,9 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	}
 	e.Index.Apply(r.c)
 	e.flusher.committed(r.c.Put, rec.lsn, int64(rec.len))
-	e.report.Replayed++
+	if !e.isOpen.Load() { // else it is followed
+		e.report.Replayed++
+	}
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // leftover, whatever its number: a file is named before its first record, so the manifest is an older
 // copy of itself, or that of another store.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
-	named := map[string]bool{LockName: true, wal.MarkName: true}
+	named := map[string]bool{LockName: true, wal.MarkName: true, CacheName: true}
 	for _, l := range st.Logs {
 		named[base.LogFile.Name(l.Num)] = true
 	}

@@ -18,7 +18,7 @@ var ErrNoValue = errors.New("value is no longer stored")
 
 // Partition returns a partition as it is now, loaded, or nil.
 func (s *Store) Partition(id string) (*index.Partition, error) {
-	if err := s.Enter(); err != nil {
+	if err := s.EnterToRead(); err != nil {
 		return nil, err
 	}
 	defer s.Leave()

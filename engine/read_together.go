@@ -16,7 +16,7 @@ const togetherStored = 64 << 10
 // PartitionFirst is Partition. first reports whether the partition was cold: nobody had read it for as
 // long as it takes to be evicted.
 func (s *Store) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
-	if err := s.Enter(); err != nil {
+	if err := s.EnterToRead(); err != nil {
 		return nil, false, err
 	}
 	defer s.Leave()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -42,6 +43,9 @@ type Replica struct {
 	PointEvery, Keep time.Duration
 	// TTL is how long a leader's lease lasts; default 15 s.
 	TTL time.Duration
+	// MaxStale is for a follower: for how long it answers reads without news of the leader; then they fail with
+	// fault.ErrStale. Default 60 s; negative: for ever.
+	MaxStale time.Duration
 	// Clock is a monotonic clock. For simulations only.
 	Clock func() time.Duration
 
@@ -63,6 +67,7 @@ func (o *Replica) withDefaults() {
 	def(&o.PointEvery, time.Hour)
 	def(&o.Keep, 7*24*time.Hour)
 	def(&o.TTL, 15*time.Second)
+	def(&o.MaxStale, time.Minute)
 }
 
 // check refuses options that contradict each other.
@@ -125,6 +130,8 @@ type replication struct {
 	lastPoint   time.Time         // when it was made, about
 	stored      map[string]string // keys of files that are in no point yet, because it failed, by what they are; see pointUpload
 
+	cut atomic.Uint64 // the first record behind the last cut of a flush
+
 	mu      sync.Mutex
 	given   base.LSN      // the last record that the log gave
 	fed     bool          // the leader has all that was given; else feed works
@@ -165,7 +172,11 @@ func (r *replication) give(first base.LSN, records [][]byte) error {
 		for size := len(records[0]); n < len(records) && size+len(records[n]) <= givenBytes; n++ {
 			size += len(records[n])
 		}
-		b := replica.Batch{First: first, Stamp: stamp, Records: records[:n:n]}
+		cut := base.LSN(r.cut.Load())
+		if cut > first && cut-first < base.LSN(n) {
+			n = int(cut - first)
+		}
+		b := replica.Batch{First: first, Stamp: stamp, Records: records[:n:n], Cut: cut == first}
 		if err := r.append(b, b.Last()); err != nil {
 			return err
 		}
@@ -339,19 +350,39 @@ func (r *replication) lag() (l metrics.Lag) {
 // mark is what the manifest says of the lineage: as far as the bucket has it.
 func (r *replication) mark(at replica.Position) *snapshot.Replica {
 	m := *r.e.manifest.State().Replica
-	m.Restored = false
+	m.Restored = m.Restored && r.leader == nil
 	m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = at.LSN, at.Stamp, at.Epoch, at.Seq, at.Chain
 	return &m
+}
+
+// place is how far the log and the bucket are known to be the same; its Epoch is 0 before that is known.
+func (r *replication) place() replica.Position {
+	if r.leader != nil {
+		return r.leader.SyncedAt()
+	}
+	return r.e.follower.place()
+}
+
+// cutBehind notes that no record behind one holds a patch against a value that is not. The next chunk says so, unless the record
+// behind it was given already.
+func (r *replication) cutBehind(lsn base.LSN) {
+	if r != nil {
+		r.cut.Store(uint64(lsn) + 1)
+	}
 }
 
 // keep returns the mark for an edit of the manifest, and those log files of a flush that the bucket has,
 // which the edit may remove. A file goes once all of its records are up to the mark: from the mark on, the
 // log is what the chain of the lineage is computed from, and what feed reads.
 func (r *replication) keep(st snapshot.State, finished []base.FileNum) (*snapshot.Replica, []base.FileNum) {
-	if r == nil || r.leader == nil {
+	if r == nil || r.leader == nil && r.e.follower == nil {
 		return nil, finished
 	}
-	m := r.mark(r.leader.SyncedAt())
+	at := r.place()
+	if at.Epoch == 0 {
+		return nil, nil
+	}
+	m := r.mark(at)
 	for i := range finished { // which are the first of st.Logs
 		last := r.e.log.LastLSN()
 		if i+1 < len(st.Logs) {
@@ -489,7 +520,8 @@ func (r *replication) closing() {
 // returns the mark for the manifest; nil: it stays. log is the error of closing the log.
 func (r *replication) close(log error) *snapshot.Replica {
 	if r == nil || r.leader == nil {
-		return nil
+		m, _ := r.keep(snapshot.State{}, nil)
+		return m
 	}
 	defer r.stop()
 	ctx, cancel := context.WithTimeout(r.ctx, r.patience)

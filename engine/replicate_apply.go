@@ -12,7 +12,7 @@ import (
 
 // ApplyBatches appends batches of the lineage to the log, and applies them as replay does. Open calls it for what the
 // bucket has beyond the log, and so does whoever follows a leader: the store makes no commits of its own then, and
-// flushes nothing, since patches in later batches may be against values that the flush would move.
+// flushes nothing but where a batch is behind a cut, since patches in later ones may be against values that the flush would move.
 // After an error the store is closed, and opened again.
 func (e *Engine) ApplyBatches(ctx context.Context, batches []replica.Batch) error {
 	var failed error
@@ -85,5 +85,14 @@ func (e *Engine) appliedFollowed(batch []*wal.Record) {
 	}
 	if err := (&replayer{e: e}).batch(&b); err != nil {
 		*batch[0].User.(*followed).failed = err
+		return
 	}
+	e.noteChanged(func(yield func(string)) {
+		for i := range b.ops {
+			yield(b.ops[i].id)
+			if b.ops[i].kind == opCopy {
+				yield(b.ops[i].key)
+			}
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -83,7 +85,7 @@ func (e *Engine) newID() uint64 {
 // again, unless another directory led since: then it is saved beside, and the error is
 // replica.ErrDiverged.
 func (e *Engine) lead() error {
-	if e.Opts.Replica.Bucket == nil {
+	if e.Opts.Replica.Bucket == nil || e.Opts.follows {
 		return nil
 	}
 	ctx := e.Opts.Opening
@@ -123,11 +125,15 @@ func (e *Engine) lead() error {
 	r.leader = leader
 	end := e.log.LastLSN()
 	e.flusher.patchFloor.Store(uint64(end) + 1) // others cut their logs elsewhere; see flusher
+	r.cutBehind(end)
 	r.given, r.fed, r.local = end, r.leader.End().LSN == end, nil
 	if r.given > r.leader.Synced() {
 		r.ages = append(r.ages, aged{end, time.Now()})
 	}
 	if _, err := e.manifest.Apply(snapshot.Edit{Replica: r.mark(r.leader.SyncedAt())}); err != nil {
+		return err
+	}
+	if err := e.ownDir(); err != nil {
 		return err
 	}
 	return r.begun(ctx)
@@ -186,9 +192,10 @@ func (r *replication) takeOver(ctx context.Context, m *snapshot.Replica) (leader
 	if r.local, err = e.chainFrom(at, m.ChainKey); err != nil {
 		return nil, err
 	}
-	leader, err = r.takeOverFrom(ctx, at, m.Restored)
+	restored := m.Restored && !e.isCache() // by somebody who knew that the leader is gone
+	leader, err = r.takeOverFrom(ctx, at, restored)
 	if errors.Is(err, replica.ErrPointGone) { // retention has passed the mark, and the log goes further
-		leader, err = r.takeOverFrom(ctx, replica.Position{}, m.Restored)
+		leader, err = r.takeOverFrom(ctx, replica.Position{}, restored)
 	}
 	if errors.Is(err, replica.ErrDiverged) {
 		if r.same.LSN < at.LSN {
@@ -205,6 +212,19 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 		return nil, err
 	}
 	apply := func(b []replica.Batch) error { return r.e.ApplyBatches(ctx, b) }
+	for !f.Own() { // a follower that was killed has records of the lineage behind its mark
+		batches, err := f.Next(ctx)
+		r.same = f.Position()
+		if err == nil && batches != nil {
+			err = apply(batches)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if batches == nil {
+			break
+		}
+	}
 	clock := r.o.Clock
 	if began := time.Now(); clock == nil {
 		clock = func() time.Duration { return time.Since(began) }
@@ -269,6 +289,11 @@ func (c *localChain) Chain(lsn base.LSN) (replica.Chain, error) {
 		return replica.Chain{}, fmt.Errorf("the chain behind record %d is not known, but of records %d to %d", lsn, c.from, c.End())
 	}
 	return c.chains[lsn-c.from], nil
+}
+
+// forget drops what is before a record.
+func (c *localChain) forget(lsn base.LSN) {
+	c.chains, c.from = slices.Clone(c.chains[lsn-c.from:]), lsn
 }
 
 func (c *localChain) add(record []byte) {
@@ -347,13 +372,14 @@ const tailBytes = 32 << 20
 
 // TailName is the file in which the records from first on are saved that a directory has, and the lineage
 // has not.
-func TailName(first base.LSN) string { return fmt.Sprintf("diverged-%020d", first) + TailSuffix }
+func TailName(first base.LSN) string { return fmt.Sprintf("%s%020d", tailPrefix, first) + TailSuffix }
 
 // TailSuffix is how the names of such files end.
 const TailSuffix = ".tail"
 
-// saveTail saves what the log has behind a place, as replica.EncodeTail does. A file that is there is as it would be
-// written.
+const tailPrefix = "diverged-"
+
+// saveTail saves what the log has behind a place, as replica.EncodeTail does.
 func (r *replication) saveTail(at replica.Position) error {
 	var batches []replica.Batch
 	size := 0
@@ -366,13 +392,13 @@ func (r *replication) saveTail(at replica.Position) error {
 			return err
 		}
 		last := batches[len(batches)-1].Last()
-		name := TailName(batches[0].First)
-		batches, size = nil, 0
-		at.LSN, at.Seq = last, at.Seq+1
-		if at.Chain, err = r.local.Chain(last); err != nil {
+		if err := r.e.keepTail(r.ro, batches, b); err != nil {
 			return err
 		}
-		return r.e.writeWhole(name, b)
+		batches, size = nil, 0
+		at.LSN, at.Seq = last, at.Seq+1
+		at.Chain, err = r.local.Chain(last)
+		return err
 	}
 	err := r.e.readBatches(at.LSN+1, r.local.End(), func(b replica.Batch) error {
 		batches = append(batches, b)
@@ -393,11 +419,32 @@ func (r *replication) saveTail(at replica.Position) error {
 	return nil
 }
 
-// writeWhole makes a file, whole and durable or not at all, unless it is there.
-func (e *Engine) writeWhole(name string, b []byte) error {
-	if f, err := e.Opts.FS.Open(filepath.Join(e.Dir, name)); err == nil {
-		return f.Close()
+// keepTail writes a file of a tail, encoded as b, unless it is there. A directory that rejoined may have another one from there on.
+func (e *Engine) keepTail(o replica.Options, batches []replica.Batch, b []byte) error {
+	name := TailName(batches[0].First)
+	for n := 2; ; n++ {
+		f, err := e.Opts.FS.Open(filepath.Join(e.Dir, name))
+		if err != nil {
+			return e.writeWhole(name, b)
+		}
+		size, err := f.Size()
+		was := make([]byte, size)
+		if err == nil && size > 0 {
+			_, err = f.ReadAt(was, 0)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		_, had, err := replica.DecodeTail(o, name, was)
+		if err == nil && reflect.DeepEqual(had, batches) {
+			return nil
+		}
+		name = fmt.Sprintf("%s%020d-%d", tailPrefix, batches[0].First, n) + TailSuffix
 	}
+}
+
+// writeWhole makes a file, whole and durable or not at all.
+func (e *Engine) writeWhole(name string, b []byte) error {
 	temp := filepath.Join(e.Dir, name+".tmp")
 	_ = e.Opts.FS.Remove(temp) // of a crash
 	f, err := e.Opts.FS.Create(temp)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
+	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -35,8 +37,9 @@ type replicaWorld struct {
 	clock time.Duration
 	calls int // the number of the next call
 
-	machines map[string]*machine
-	lives    int
+	machines  map[string]*machine
+	followers map[string]*machine // which follow, or did
+	lives     int
 	// acked are the calls that may not be lost any more, by their records: in mode Sync those that were acknowledged, and
 	// in all modes those that the lineage had.
 	acked map[base.LSN]int
@@ -57,6 +60,8 @@ type machine struct {
 	e      *Engine
 	frozen int // operations of fs when the network was cut; -1: it is not
 	acks   []ack
+	tails  map[string]bool // that were checked
+	shown  []ack           // what a follower has shown, the last record at a time
 }
 
 // ack is a call that was acknowledged to its caller.
@@ -76,7 +81,7 @@ func (w *replicaWorld) fatal(format string, args ...any) {
 }
 
 func newReplicaWorld(t *testing.T, seed uint64) *replicaWorld {
-	w := &replicaWorld{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 33)), mode: replica.Sync, machines: map[string]*machine{},
+	w := &replicaWorld{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 33)), mode: replica.Sync, machines: map[string]*machine{}, followers: map[string]*machine{},
 		acked: map[base.LSN]int{}, freeze: map[string]int{}, seen: map[string]func(){}, stats: map[string]int{}}
 	if seed%3 == 0 {
 		w.mode = replica.Async
@@ -142,7 +147,11 @@ func (w *replicaWorld) open(m *machine) bool {
 	case errors.Is(err, replica.ErrDiverged):
 		w.stats["diverged"]++
 		w.checkTail(m, err)
-		delete(w.machines, m.name) // for a human
+		delete(w.machines, m.name)
+		if w.rng.IntN(2) == 0 { // else it is for a human
+			w.followers[m.name] = m
+			w.rejoin(m, err)
+		}
 	case errors.Is(err, replica.ErrPointGone), errors.Is(err, replica.ErrOtherStore):
 		delete(w.machines, m.name) // it begins anew, from a point
 	case errors.Is(err, fault.ErrCorrupt):
@@ -231,37 +240,13 @@ func (w *replicaWorld) checkTail(m *machine, cause error) {
 	}
 	defer func() { _ = e.Close() }()
 	found := w.read(e)
-	var tail strings.Builder
-	names, err := m.fs.List("store")
-	if err != nil {
-		w.fatal("%v", err)
-	}
-	first := e.Index.LSN() + 1
-	for _, name := range names {
-		var lsn base.LSN
-		if _, err := fmt.Sscanf(name, "diverged-%d.tail", &lsn); err != nil || name != TailName(lsn) {
-			continue
-		}
-		first = min(first, lsn)
-		f, err := m.fs.Open(filepath.Join("store", name))
-		if err != nil {
-			w.fatal("%v", err)
-		}
-		size, _ := f.Size()
-		b := make([]byte, size)
-		_, _ = f.ReadAt(b, 0)
-		_, batches, err := replica.DecodeTail(replica.Options{Store: e.Found.StoreID}, name, b)
-		if err != nil {
-			w.fatal("%v", err)
-		}
-		for _, b := range batches {
-			for _, r := range b.Records {
-				tail.Write(r)
-			}
-		}
+	before := m.tails
+	tail, first := w.tails(m, func(name string) bool { return !before[name] })
+	if first == 0 {
+		return // it was checked before
 	}
 	for lsn, call := range found {
-		if lsn >= first && !strings.Contains(tail.String(), fmt.Sprintf("call-%06d/", call)) {
+		if lsn >= first && !tail[call] {
 			w.fatal("the tail lacks call %d, record %d", call, lsn)
 		}
 		if was, ok := w.acked[lsn]; ok && lsn < first && was != call {
@@ -274,6 +259,55 @@ func (w *replicaWorld) checkTail(m *machine, cause error) {
 		}
 	}
 }
+
+// tails returns the calls that a directory has in files beside the store, and the first record of them.
+func (w *replicaWorld) tails(m *machine, wanted func(name string) bool) (calls map[int]bool, first base.LSN) {
+	calls = map[int]bool{}
+	m.tails = maps.Clone(m.tails)
+	names, err := m.fs.List("store")
+	if err != nil {
+		w.fatal("%v", err)
+	}
+	for _, name := range names {
+		var lsn base.LSN
+		if _, err := fmt.Sscanf(name, "diverged-%d", &lsn); err != nil || !strings.HasSuffix(name, ".tail") || !wanted(name) {
+			continue
+		}
+		if m.tails == nil {
+			m.tails = map[string]bool{}
+		}
+		m.tails[name] = true
+		if first == 0 || lsn < first {
+			first = lsn
+		}
+		f, err := m.fs.Open(filepath.Join("store", name))
+		if err != nil {
+			w.fatal("%v", err)
+		}
+		size, _ := f.Size()
+		b := make([]byte, size)
+		_, _ = f.ReadAt(b, 0)
+		st, _, err := snapshot.Load(m.fs, "store")
+		if err != nil {
+			w.fatal("%v", err)
+		}
+		_, batches, err := replica.DecodeTail(replica.Options{Store: st.StoreID}, name, b)
+		if err != nil {
+			w.fatal("%v", err)
+		}
+		for _, b := range batches {
+			for _, r := range b.Records {
+				for _, found := range callName.FindAllSubmatch(r, -1) {
+					call, _ := strconv.Atoi(string(found[1]))
+					calls[call] = true
+				}
+			}
+		}
+	}
+	return calls, first
+}
+
+var callName = regexp.MustCompile(`call-(\d{6})/`)
 
 // settled notes what the lineage has by now: it is never lost.
 func (w *replicaWorld) settled(m *machine) {
@@ -374,9 +408,11 @@ func (w *replicaWorld) kill(m *machine, power bool) {
 		states = append(states, s)
 	}
 	m.fs = states[w.rng.IntN(len(states))].FS()
-	m.acks = slices.DeleteFunc(m.acks, func(a ack) bool { return a.at > cut })
-	for i := range m.acks {
-		m.acks[i].at = 0
+	for _, acks := range []*[]ack{&m.acks, &m.shown} {
+		*acks = slices.DeleteFunc(*acks, func(a ack) bool { return a.at > cut })
+		for i := range *acks {
+			(*acks)[i].at = 0
+		}
 	}
 	w.note("%s loses power at operation %d", m.client, cut)
 	w.stats["power"]++
@@ -412,6 +448,10 @@ func (w *replicaWorld) restore(lsn base.LSN) *machine {
 
 // step makes one thing happen.
 func (w *replicaWorld) step() {
+	if w.rng.IntN(4) == 0 {
+		w.stepFollower()
+		return
+	}
 	names := slices.Sorted(maps.Keys(w.machines))
 	if len(names) == 0 {
 		if m := w.restore(0); m != nil {
@@ -526,9 +566,14 @@ func TestReplicaHistories(t *testing.T) {
 			w.step()
 		}
 		w.sim.Deliver()
-		for _, m := range w.machines {
-			if m.e != nil {
-				w.kill(m, false)
+		for _, m := range w.followers {
+			w.catchUp(m)
+		}
+		for _, ms := range []map[string]*machine{w.machines, w.followers} {
+			for _, m := range ms {
+				if m.e != nil {
+					w.kill(m, false)
+				}
 			}
 		}
 		for k, v := range w.stats {
@@ -536,7 +581,8 @@ func TestReplicaHistories(t *testing.T) {
 		}
 	}
 	t.Log(total)
-	for _, k := range []string{"opened", "puts", "refused", "kills", "power", "restores", "points", "scrubs", "diverged"} {
+	for _, k := range []string{"opened", "puts", "refused", "kills", "power", "restores", "points", "scrubs", "diverged", "follows", "polls", "promoted",
+		"demoted", "rejoined", "refollows", "cuts"} {
 		if total[k] == 0 && n >= 15 {
 			t.Errorf("no %s: the histories prove less than they should", k)
 		}

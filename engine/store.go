@@ -121,6 +121,7 @@ type Store struct {
 	nums numbers
 
 	calls calls
+	fresh func() error // of a follower: see EnterToRead
 
 	directoryLimit int // maxDirectory; smaller in tests
 

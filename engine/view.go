@@ -21,7 +21,7 @@ type View struct {
 
 // View returns the store as it is now.
 func (s *Store) View() (*View, error) {
-	if err := s.Enter(); err != nil {
+	if err := s.EnterToRead(); err != nil {
 		return nil, err
 	}
 	v := s.ViewWithin()

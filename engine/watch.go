@@ -3,8 +3,6 @@ package engine
 import (
 	"slices"
 	"sync"
-
-	"github.com/stele-go/stele/wal"
 )
 
 // Watch notes which partitions commits change, for callers that keep data derived from them in memory.
@@ -58,26 +56,24 @@ func (w *Watch) Take() []string {
 // Many receives when there are many changes to Take, so that a caller need not poll.
 func (w *Watch) Many() <-chan struct{} { return w.many }
 
-// noteChanged passes the partitions of a visible batch to all Watches.
-func (e *Engine) noteChanged(batch []*wal.Record) {
+// noteChanged passes the partitions that a visible batch changed to all Watches.
+func (e *Engine) noteChanged(changed func(yield func(id string))) {
 	e.watchesMu.Lock()
 	defer e.watchesMu.Unlock()
 	for _, w := range e.watches {
-		w.note(batch)
+		w.note(changed)
 	}
 }
 
-func (w *Watch) note(batch []*wal.Record) {
+func (w *Watch) note(changed func(yield func(id string))) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range batch {
-		for _, p := range r.User.(*Tx).partitions.list {
-			if w.wants(p.id) {
-				w.changed[p.id] = true
-				w.changes++
-			}
+	changed(func(id string) {
+		if w.wants(id) {
+			w.changed[id] = true
+			w.changes++
 		}
-	}
+	})
 	if w.changes >= manyChanges {
 		select {
 		case w.many <- struct{}{}:

@@ -73,7 +73,7 @@ func (e *Engine) reclaimRefused() {
 
 // reclaimSoon makes the worker flush, and then compact.
 func (e *Engine) reclaimSoon() {
-	if !e.Opts.ManualWork {
+	if !e.Opts.ManualWork && !e.Opts.follows {
 		e.reclaim.Store(true)
 		e.wakeWorker()
 	}

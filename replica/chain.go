@@ -50,6 +50,9 @@ type Batch struct {
 	Stamp int64
 	// Records are opaque. Nobody changes them after they have been handed over.
 	Records [][]byte
+	// Cut: what the records from here on say rests on no bytes of values before First but whole ones, so that who follows may
+	// move those elsewhere. A leader may leave it out. It begins a chunk.
+	Cut bool
 }
 
 // Last is the LSN of the last record.
@@ -62,7 +65,7 @@ func (b Batch) behind(lsn base.LSN) (Batch, bool) {
 		return Batch{}, false
 	case b.First <= lsn:
 		b.Records = b.Records[lsn+1-b.First:]
-		b.First = lsn + 1
+		b.First, b.Cut = lsn+1, false
 	}
 	return b, true
 }

@@ -41,6 +41,7 @@ var (
 const (
 	flagZstd   uint32 = 1 << 0 // the payload is compressed
 	flagSealed uint32 = 1 << 1 // and then encrypted
+	flagCut    uint32 = 1 << 2 // see Batch.Cut: its first one
 )
 
 // header begins a chunk, and is a whole fence.
@@ -90,7 +91,7 @@ func decodeHeader(name string, store uint64, b []byte) (*header, error) {
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 	version := binary.LittleEndian.Uint32(b[8:])
-	if h.flags = binary.LittleEndian.Uint32(b[12:]); h.flags&^(flagZstd|flagSealed) != 0 {
+	if h.flags = binary.LittleEndian.Uint32(b[12:]); h.flags&^(flagZstd|flagSealed|flagCut) != 0 {
 		version = max(version, ChunkVersion+1)
 	}
 	if version > ChunkVersion {
@@ -241,6 +242,7 @@ func decodeBatches(name string, h *header, payload []byte) ([]Batch, error) {
 		for i := range b.Records {
 			b.Records[i] = c.Bytes(c.Uvarint())
 		}
+		b.Cut = len(batches) == 0 && h.flags&flagCut != 0
 		lsn, stamp = lsn+base.LSN(records), b.Stamp
 		batches = append(batches, b)
 	}

@@ -93,6 +93,15 @@ func (f *Follower) Own() bool { return f.head.last().Dir == f.o.Dir }
 // Silence is how long HEAD has not changed, as far as Look has seen.
 func (f *Follower) Silence() time.Duration { return f.o.Clock() - f.seen }
 
+// Released reports whether the leader gave the lease back, and nobody has taken it.
+func (f *Follower) Released() bool { return f.head.Released }
+
+// Epoch is the number of the newest leader's reign.
+func (f *Follower) Epoch() uint64 { return f.head.Epoch }
+
+// Known is a place that the lineage has reached, as HEAD said; there may be more behind it.
+func (f *Follower) Known() Position { return f.head.End }
+
 // Mode is the mode of the leader.
 func (f *Follower) Mode() Mode { return f.head.Mode }
 

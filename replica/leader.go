@@ -220,7 +220,7 @@ func (l *Leader) cut() *flight {
 	f := &flight{busy: true}
 	for _, q := range l.queue {
 		size, records = size+q.size, records+len(q.batch.Records)
-		if n > 0 && (size > l.o.ChunkBytes || records > maxRecords) {
+		if n > 0 && (size > l.o.ChunkBytes || records > maxRecords || q.batch.Cut) {
 			break
 		}
 		n++
@@ -232,6 +232,9 @@ func (l *Leader) cut() *flight {
 	f.header = header{store: l.o.Store, epoch: l.epoch, seq: l.synced.Seq + uint64(len(l.flights)),
 		first: first.batch.First, last: last.batch.Last(), firstStamp: first.batch.Stamp, lastStamp: last.batch.Stamp,
 		before: first.before, after: last.after}
+	if first.batch.Cut {
+		f.header.flags = flagCut
+	}
 	clear(l.queue[:n])
 	l.queue = l.queue[n:]
 	l.lastCut = l.o.Clock()

@@ -12,6 +12,11 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrReadOnly: the store was opened read-only. Nothing was written.
 	ErrReadOnly = errors.New("store is read-only")
+	// ErrFollower: the store follows the leader of its lineage, which alone writes. Nothing was written. It matches
+	// ErrReadOnly.
+	ErrFollower = fmt.Errorf("%w: it follows a leader; write at the leader, or close this one and open it with the replica, which takes over", ErrReadOnly)
+	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old.
+	ErrStale = errors.New("the follower has not heard of its leader for too long, and its answer may be old")
 	// ErrTooLarge: a value, key or record is over a documented limit. Nothing
 	// was written.
 	ErrTooLarge = errors.New("over the size limit")

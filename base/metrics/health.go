@@ -93,13 +93,25 @@ type Health struct {
 // Replica is how the copy of a log in a bucket does.
 type Replica struct {
 	Mode  string `json:"mode"`  // async, bounded or sync
-	Epoch uint64 `json:"epoch"` // the number of this leader's reign
+	Epoch uint64 `json:"epoch"` // the number of the leader's reign
 	// Lag is what the log has and the bucket has not, without Bytes.
 	Lag Lag `json:"lag"`
 	// Seeded: the bucket has a point from which it can be restored.
 	Seeded bool `json:"seeded"`
 	// Trouble is the error of the last upload or the last work in the background; empty if it succeeded.
 	Trouble string `json:"trouble,omitempty"`
+	// Follower is how far a store is that follows a leader; nil for one that leads. Then Mode and Epoch are the leader's.
+	Follower *Follower `json:"follower,omitempty"`
+}
+
+// Follower is how far a store is that follows a leader.
+type Follower struct {
+	LSN   uint64    `json:"lsn"`   // of the last record that it shows
+	Stamp time.Time `json:"stamp"` // of that, by the clock of the leader that wrote it
+	// Behind is how much newer the newest record is that the bucket is known to have; 0 if it has none.
+	Behind time.Duration `json:"behind_ns"`
+	// Beat is how long ago it last saw that the leader was well, or had given up its place in good order.
+	Beat time.Duration `json:"beat_ns"`
 }
 
 // Lag is what was acknowledged but is not durable yet. In SyncAlways that is only Deferred

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,16 +71,86 @@ func FromBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o O
 		return nil, fmt.Errorf("restore to %s: %w", dir, err)
 	}
 	defer func() { _ = to.Close() }() // nothing is made any more
+	return restoreBucket(ctx, b, dir, at, o, to)
+}
+
+func restoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o Options, to vfs.Dir) (*FromBucketReport, error) {
 	r := &fromBucket{o: o, dir: dir, at: at, to: to, ro: replica.Options{Bucket: b, Dir: "restore"}}
 	rep, err := r.run(ctx)
 	if err != nil {
 		names, _ := to.List(dir)
 		for _, n := range names {
-			_ = to.Remove(filepath.Join(dir, n)) // the first cause is what counts
+			if !engine.Spared(n) || n == engine.LockName {
+				_ = to.Remove(filepath.Join(dir, n)) // the first cause is what counts
+			}
 		}
 		return nil, fmt.Errorf("restore to %s: %w", dir, err)
 	}
 	return rep, nil
+}
+
+// OpenFollower is engine.OpenFollower. A directory that is empty or missing, or that came from the bucket and cannot go on, it makes
+// anew from the newest point.
+func OpenFollower(dir string, o engine.Options) (*engine.Engine, error) {
+	e, err := engine.OpenFollower(dir, o)
+	if !errors.Is(err, engine.ErrSeed) {
+		return e, err
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS{}
+	}
+	if err := seed(dir, o); err != nil {
+		return nil, fmt.Errorf("open follower %s: %w", dir, err)
+	}
+	return engine.OpenFollower(dir, o)
+}
+
+// seed makes the directory of a follower.
+func seed(dir string, o engine.Options) error {
+	ctx := o.Opening
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if err := engine.ClearCache(dir, o); err != nil {
+		return err
+	}
+	if err := vfs.SyncParents(o.FS, dir); err != nil {
+		return err
+	}
+	to, err := vfs.Hold(o.FS, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = to.Close() }() // nothing is made any more
+	if err := engine.MarkCache(to, dir); err != nil {
+		return err
+	}
+	_, err = restoreBucket(ctx, o.Replica.Bucket, dir, Moment{}, Options{Engine: o, Dest: o.FS}, to)
+	if names, lerr := to.List(dir); err != nil && lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !engine.Spared(n) }) {
+		_ = to.Remove(filepath.Join(dir, engine.CacheName)) // as it was found
+	}
+	return err
+}
+
+// Rejoin makes a directory that has led, and that the lineage went on without, a follower's. What it has and the bucket lacks is
+// kept in files there: first is the first record of that, 0 if there is none. The rest is made anew from the bucket, unless it is what the
+// bucket has.
+func Rejoin(ctx context.Context, dir string, o engine.Options) (first base.LSN, err error) {
+	o.Opening = ctx
+	e, err := engine.OpenFollower(dir, o)
+	if !errors.Is(err, engine.ErrSeed) && (errors.Is(err, replica.ErrDiverged) || errors.Is(err, replica.ErrPointGone)) {
+		if first, err = engine.SetAside(ctx, dir, o); err != nil {
+			return 0, err
+		}
+		err = engine.ErrSeed
+	}
+	if errors.Is(err, engine.ErrSeed) {
+		e, err = OpenFollower(dir, o)
+	}
+	if err != nil {
+		return first, err
+	}
+	return first, e.Close()
 }
 
 // fromBucket is one restore.

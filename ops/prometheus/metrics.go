@@ -44,6 +44,16 @@ func ofReplica(name, help string, value func(*metrics.Replica) float64, labels .
 	}, labels...)
 }
 
+// ofFollower is a gauge of stores that follow a leader.
+func ofFollower(name, help string, value func(*metrics.Follower) float64) number {
+	return maybe(name, help, func(s *sample) (float64, bool) {
+		if s.health.Replica == nil || s.health.Replica.Follower == nil {
+			return 0, false
+		}
+		return value(s.health.Replica.Follower), true
+	})
+}
+
 func timing(name, help string, value func(*sample) metrics.Histogram, labels ...string) histogram {
 	d, values := desc(name, help, labels)
 	return histogram{d, values, func(s *sample) (uint64, float64, map[float64]uint64) { return latencies(value(s)) }}
@@ -89,9 +99,14 @@ var numbers = []number{
 
 	ofReplica("stele_replica_lag_records", "Records that the log has and the bucket has not.", func(r *metrics.Replica) float64 { return float64(r.Lag.Records) }),
 	ofReplica("stele_replica_lag_age_seconds", "Age of the oldest of these records, about.", func(r *metrics.Replica) float64 { return r.Lag.Age.Seconds() }),
-	ofReplica("stele_replica_epoch", "The number of this leader's reign.", func(r *metrics.Replica) float64 { return float64(r.Epoch) }),
+	ofReplica("stele_replica_epoch", "The number of the leader's reign.", func(r *metrics.Replica) float64 { return float64(r.Epoch) }),
 	ofReplica("stele_replica_seeded", "1 if the bucket has a point from which it can be restored.", func(r *metrics.Replica) float64 { return truth(r.Seeded) }),
 	ofReplica("stele_replica_trouble", "1 if the last work with the bucket failed.", func(r *metrics.Replica) float64 { return truth(r.Trouble != "") }),
+	ofFollower("stele_follower_lsn", "The last record that the follower shows.", func(f *metrics.Follower) float64 { return float64(f.LSN) }),
+	ofFollower("stele_follower_behind_seconds", "How much newer the newest record is that the bucket is known to have.",
+		func(f *metrics.Follower) float64 { return f.Behind.Seconds() }),
+	ofFollower("stele_follower_beat_age_seconds", "How long ago the follower last knew that its leader was well.",
+		func(f *metrics.Follower) float64 { return f.Beat.Seconds() }),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "async") }, "mode", "async"),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "bounded") }, "mode", "bounded"),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "sync") }, "mode", "sync"),

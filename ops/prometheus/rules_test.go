@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stele-go/stele/base/metrics"
 	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/runs"
@@ -28,10 +29,12 @@ func names(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	d := open(t, disk.Options{Replica: disk.Replica{Bucket: buckettest.NewSim(nil)}})
+	h := d.Health()
+	h.Replica.Follower = &metrics.Follower{} // a store leads or follows
 	c := steleprom.NewQueueCollector(queue(t, d))
 	_, end := c.Begin(nil)(ctx, runs.Run{Spec: runs.Spec{Graph: "g"}})
 	end(runs.ErrFenced)
-	reg.MustRegister(c, steleprom.NewDatabaseCollector(pool{}), steleprom.NewCollector(d), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), worked(t))
+	reg.MustRegister(c, steleprom.NewDatabaseCollector(pool{}), steleprom.NewCollector(judged{d, h}), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), worked(t))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

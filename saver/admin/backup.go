@@ -191,3 +191,29 @@ func DetachBucket(dir string, a Access) error {
 	}
 	return engine.Detach(dir, a.engine())
 }
+
+// RejoinReport says what became of a directory that rejoined.
+type RejoinReport struct {
+	Dir string `json:"dir"`
+	// First is the first record that the directory had and the bucket lacks; 0 if there was none. It and those behind it are in files
+	// diverged-….tail there.
+	First uint64 `json:"first_diverged"`
+}
+
+// RejoinBucket makes the directory of a store that the lineage in a bucket went on without one of the lineage again. What it has, and the
+// bucket lacks, is kept in files beside the store, which nobody reads by itself. The store is made anew from the bucket, unless it is
+// what the bucket has. It opens by disk.OpenFollower then, or to take over.
+//
+// Errors: those of RestoreBucket; fault.LockedError. A call that was interrupted is made again.
+func RejoinBucket(ctx context.Context, b bucket.Bucket, dir string, a Access) (*RejoinReport, error) {
+	if _, err := Describe(dir, a); err != nil { // it would be made
+		return nil, err
+	}
+	o := a.engine()
+	o.Replica.Bucket = b
+	first, err := backup.Rejoin(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return &RejoinReport{Dir: dir, First: uint64(first)}, nil
+}

@@ -33,6 +33,7 @@ type newest struct {
 	least  int // newestLeast
 	mu     sync.Mutex
 	made   bool
+	never  bool     // at a follower, whose puts are made elsewhere
 	opened base.LSN // the last record when the store was opened
 	floor  string
 	bounds map[string]bound // by thread
@@ -48,7 +49,7 @@ const newestLeast = 256
 // newNewest is that of a store that was opened. Of one without a record all is known.
 func newNewest(e *engine.Engine) *newest {
 	at := e.Index.LSN()
-	return &newest{kept: newestKept, least: newestLeast, opened: at, made: at == 0}
+	return &newest{kept: newestKept, least: newestLeast, opened: at, made: at == 0, never: errors.Is(e.MayWrite(), fault.ErrFollower)}
 }
 
 // bound is the greatest id that records said.
@@ -163,7 +164,7 @@ func (n *newest) viewed(e *engine.Engine) (*engine.View, newestThreads, error) {
 func (n *newest) viewedNow(e *engine.Engine) (v *engine.View, of newestThreads, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if v, err = e.View(); err == nil && n.made {
+	if v, err = e.View(); err == nil && n.made && !n.never {
 		of = newestThreads{n.list(), n.floor, true}
 	}
 	return v, of, err
@@ -173,7 +174,7 @@ func (n *newest) viewedNow(e *engine.Engine) (v *engine.View, of newestThreads, 
 // written to since. Where that is damaged it is made as if there were none; with AllowDamage damage
 // leaves entries out without an error, so there it always is.
 func (n *newest) load(e *engine.Engine, v *engine.View) error {
-	if e.Opts.AllowDamage {
+	if e.Opts.AllowDamage || n.never {
 		return nil
 	}
 	t, err := v.Partition(layout.NewestPartition)
@@ -234,7 +235,7 @@ func (n *newest) keep(e *engine.Engine) {
 	n.mu.Lock()
 	few := !n.made || len(n.bounds) <= n.least
 	n.mu.Unlock()
-	if few || e.Opts.ReadOnly {
+	if few || e.MayWrite() != nil {
 		return
 	}
 	_ = e.CommitWith(context.Background(), engine.CommitOptions{Urgent: true, Deferred: true}, []string{layout.NewestPartition}, func(tx *engine.Tx) error {

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/backup"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -186,7 +188,24 @@ var (
 // for a directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest;
 // KeyError if the keys are missing or wrong, see Options.Keys.
-func Open(dir string, opts Options) (*Saver, error) {
+func Open(dir string, opts Options) (*Saver, error) { return open(dir, opts, engine.Open) }
+
+// OpenFollower opens a directory that follows a leader: another process, as a rule on another machine, that has the same store open
+// with Options.Replica and the same bucket. It shows what the bucket has, in the order of commits, about Replica.Interval
+// (1 s) behind it; Health says how far. The directory is made from the bucket if it is empty, or lies too far back. It
+// opens with Open, after Close, to take over. Then it needs Replica.AcceptLoss, unless the leader ran in mode sync or released its
+// place by Close.
+//
+// Writing calls return fault.ErrFollower. Reads return fault.ErrStale when the leader was not heard of for Replica.MaxStale.
+// It writes nothing to the bucket, except for a pin while a directory is made.
+//
+// Errors: those of Open; replica.ErrNoLineage and replica.ErrSeeding if the bucket has nothing yet; replica.ErrDiverged for
+// a directory that has led, and has records that the bucket lacks: it stays as it is, see admin.RejoinBucket.
+func OpenFollower(dir string, opts Options) (*Saver, error) {
+	return open(dir, opts, backup.OpenFollower)
+}
+
+func open(dir string, opts Options, openEngine func(string, engine.Options) (*engine.Engine, error)) (*Saver, error) {
 	if dir == "" {
 		return nil, saver.Invalidf("dir", "empty; name a directory")
 	}
@@ -208,7 +227,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 	if err := eo.Validate(); err != nil {
 		return nil, saver.Invalidf("options", "%v", err)
 	}
-	e, err := engine.Open(dir, eo)
+	e, err := openEngine(dir, eo)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +236,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	if !opts.ManualWork && !opts.ReadOnly && !opts.Simulation.Inline {
+	if !opts.ManualWork && e.MayWrite() == nil && !opts.Simulation.Inline {
 		s.sweep.start(s)
 	}
 	return s, nil
@@ -262,6 +281,13 @@ func (s *Saver) Close() error {
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
+
+// Await returns when the store shows record lsn. Stats().LastLSN of the leader, taken behind a call, is that of the call or of a later
+// one: so a follower reads what was written at the leader.
+//
+// Errors: that of ctx; ErrClosed; saver.ErrNotFound's cause fault.ErrNotFound from a store that follows nobody, and lacks the
+// record.
+func (s *Saver) Await(ctx context.Context, lsn uint64) error { return s.e.Await(ctx, base.LSN(lsn)) }
 
 // Sync returns when every call that returned before is on stable storage.
 func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }

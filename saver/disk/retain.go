@@ -30,8 +30,8 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
-	if s.opts.ReadOnly && !dryRun {
-		return saver.RetentionReport{}, saver.ErrReadOnly
+	if err := s.e.MayWrite(); err != nil && !dryRun {
+		return saver.RetentionReport{}, err
 	}
 	return s.retain(ctx, policy, dryRun, func() {})
 }

@@ -78,7 +78,7 @@ func (s *Saver) tellThread(q saver.ThreadQuery, yield func(saver.ThreadInfo, err
 	if !strings.HasPrefix(q.ThreadID, q.Prefix) {
 		return true, nil
 	}
-	if err := s.e.Enter(); err != nil {
+	if err := s.e.EnterToRead(); err != nil {
 		return false, err
 	}
 	t, err := s.e.Index.Partition(layout.ThreadKey(q.ThreadID))

@@ -97,8 +97,8 @@ const sweepBatch = 64
 
 // Sweep implements saver.Saver. It reads no thread that has not expired.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
-	if s.opts.ReadOnly {
-		return saver.SweepReport{}, saver.ErrReadOnly
+	if err := s.e.MayWrite(); err != nil {
+		return saver.SweepReport{}, err
 	}
 	return s.sweepWith(ctx, func() {})
 }
