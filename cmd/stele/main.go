@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/ops/transfer"
 	"github.com/stele-go/stele/ops/transfer/sqlite"
+	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -51,12 +52,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// hint adds to an error about a store that is kept in a bucket how to name that, and to one about a directory that is no store
-// that it is a backup of one. A command names
-// its source before its target, so the error is about the first argument that exists.
+// hint adds to an error about a store that is kept in a bucket how to name that, or go back to it, and to one
+// about a directory that is no store that it is a backup of one. A command names its source before its target, so the error is about the first argument that exists.
 func hint(err error, args []string) error {
 	if errors.Is(err, fault.ErrReplicated) {
 		return fmt.Errorf("%w: give --replica BUCKET, or make it a store without one with stele replica detach", err)
+	}
+	if errors.Is(err, replica.ErrDiverged) {
+		return fmt.Errorf("%w; see stele replica rejoin --help", err)
 	}
 	if !errors.Is(err, fault.ErrNotStore) {
 		return err

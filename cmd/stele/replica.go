@@ -47,16 +47,17 @@ func (a *app) replicated(cmd *cobra.Command) *cobra.Command {
 
 func (a *app) replicaCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "replica", Short: "Look at what a bucket holds of a store: status, points, verify; or leave it: detach",
+		Use: "replica", Short: "Look at what a bucket holds of a store: status, points, verify; or leave it: detach; or go back to it: rejoin",
 		Long: `Look at what a bucket holds of a store. BUCKET is s3://NAME/PREFIX, with
 ?region=REGION&endpoint=URL&path_style=true if needed, or file://DIR for a directory on a
 disk or a file server. Credentials are those that Amazon's tools use.
 
 stele serve DIR --replica BUCKET writes to it, and stele restore BUCKET NEWDIR makes a store of
-it. The commands here change nothing in the bucket.`,
+it. stele serve NEWDIR --replica BUCKET --follow serves reads beside it. The commands here change
+nothing in the bucket.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(a.replicaStatusCmd(), a.replicaPointsCmd(), a.replicaVerifyCmd(), writing(a.replicaDetachCmd()))
+	cmd.AddCommand(a.replicaStatusCmd(), a.replicaPointsCmd(), a.replicaVerifyCmd(), writing(a.replicaDetachCmd()), writing(a.replicaRejoinCmd()))
 	return cmd
 }
 
@@ -221,6 +222,36 @@ bucket, and can never go on with it. What the bucket holds stays there.`,
 				return err
 			}
 			return a.print(map[string]string{"dir": args[0]}, func(p *printer) { p.line("%s is a store without a bucket", printable(args[0])) })
+		},
+	}
+}
+
+func (a *app) replicaRejoinCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "rejoin DIR BUCKET", Short: "Make a store that another one took over from one of the bucket again",
+		Long: `Make the store in DIR what the bucket has, after another one took over from it. Records that DIR
+has and the bucket lacks stay in DIR, in files diverged-RECORD.tail: keep them until somebody has
+looked. The store then opens with stele serve DIR --replica BUCKET, to lead, or with --follow, too.`,
+		Args: cobra.ExactArgs(2), ValidArgsFunction: dirArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			access, err := a.flags.access()
+			if err != nil {
+				return err
+			}
+			b, err := openBucket(cmd.Context(), args[1])
+			if err != nil {
+				return err
+			}
+			rep, err := admin.RejoinBucket(cmd.Context(), b, args[0], access)
+			if err != nil {
+				return err
+			}
+			return a.print(rep, func(p *printer) {
+				if rep.First > 0 {
+					p.line("records from %d on were in %s alone, and are in diverged-*.tail there", rep.First, printable(args[0]))
+				}
+				p.line("%s has what the bucket has", printable(args[0]))
+			})
 		},
 	}
 }

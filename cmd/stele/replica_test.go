@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/wire/client"
 )
 
 // replicatedWorld is a store that was written with a bucket, and closed: two checkpoints of alice, a second apart. It
@@ -157,6 +161,9 @@ func TestReplicaRefuses(t *testing.T) {
 		{[]string{"restore", "backup", to, "--at", "5"}, "--at is for a bucket"},
 		{[]string{"replica", "detach", filepath.Join(t.TempDir(), "none")}, "not a stele store"},
 		{[]string{"serve", to, "--replica", address, "--replica-mode", "never"}, "async"},
+		{[]string{"serve", to, "--follow"}, "--replica is missing"},
+		{[]string{"serve", to, "--replica", empty, "--follow"}, "no lineage"},
+		{[]string{"replica", "rejoin", filepath.Join(t.TempDir(), "none"), address}, "not a stele store"},
 	} {
 		out, errOut, code := stele(t, c.args...)
 		if code != exitFailed || !strings.Contains(errOut, c.says) || goWords.MatchString(errOut) {
@@ -166,5 +173,67 @@ func TestReplicaRefuses(t *testing.T) {
 			t.Errorf("%v left %v", c.args, left)
 			must(t, os.RemoveAll(to))
 		}
+	}
+}
+
+// TestServeFollow serves what a bucket has from a directory of its own: reads, and no writes. Then the directory leads.
+func TestServeFollow(t *testing.T) {
+	leader, cache, bucket := filepath.Join(t.TempDir(), "leader"), filepath.Join(t.TempDir(), "cache"), "file://"+t.TempDir()
+	first := serve(t, leader, "--replica", bucket, "--replica-mode", "sync")
+	ctx := context.Background()
+	lead := client.Dir(leader, client.Options{})
+	put := func(c *client.Client, thread string) error {
+		_, err := c.Put(ctx, saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil)
+		return err
+	}
+	must(t, put(lead, "before"))
+	follower := serve(t, cache, "--replica", bucket, "--follow")
+	if follower.address == "" {
+		t.Fatal(follower.end())
+	}
+	c := client.Dir(cache, client.Options{})
+	for _, thread := range []string{"before", "after"} {
+		if thread == "after" {
+			must(t, put(lead, thread))
+		}
+		for {
+			_, err := c.GetTuple(ctx, saver.Config{ThreadID: thread})
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, saver.ErrNotFound) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if err := put(c, "other"); !errors.Is(err, saver.ErrReadOnly) || !strings.Contains(err.Error(), "follows a leader") {
+		t.Errorf("a follower takes a write: %v", err)
+	}
+	must(t, errors.Join(lead.Close(), c.Close()))
+	for _, s := range []*servant{first, follower} {
+		if out, code := s.end(); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	second := serve(t, cache, "--replica", bucket)
+	c = client.Dir(cache, client.Options{})
+	must(t, put(c, "next"))
+	must(t, c.Close())
+	if out, code := second.end(); code != 0 {
+		t.Fatal(out)
+	}
+	// The old leader's directory has nothing of its own, and comes back.
+	var rep admin.RejoinReport
+	out, errOut, code := stele(t, "--json", "replica", "rejoin", leader, bucket)
+	if code != exitDone {
+		t.Fatal(errOut)
+	}
+	must(t, json.Unmarshal([]byte(out), &rep))
+	if out, errOut, code := stele(t, "threads", leader); code != exitDone || rep.First != 0 || !strings.Contains(out, "next") {
+		t.Errorf("%+v, %d: %s%s", rep, code, out, errOut)
+	}
+	if out, errOut, code := stele(t, "replica", "rejoin", leader, bucket); code != exitDone || !strings.Contains(out, "has what the bucket has") {
+		t.Errorf("%d: %s%s", code, out, errOut)
 	}
 }

@@ -36,6 +36,7 @@ const itemSweep = 5 * time.Minute
 type serveFlags struct {
 	listen, tokenFile, cert, key, log, sync, replicaMode string
 	idle, idleExit, grace, ttl                           time.Duration
+	follow                                               bool
 	beyond                                               serveBeyond
 }
 
@@ -51,7 +52,8 @@ there: who may not read DIR may not connect.
 When it is ready it prints one line, "ready ADDRESS". SIGTERM or SIGINT ends it: calls that
 have begun are finished and answered. Killed, it loses nothing that it acknowledged.`,
 		Example: `  stele serve store
-  stele serve store --listen tls::7171 --token-file token --tls-cert cert.pem --tls-key key.pem`,
+  stele serve store --listen tls::7171 --token-file token --tls-cert cert.pem --tls-key key.pem
+  stele serve cache --replica s3://agents/prod --follow`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := ""
@@ -73,6 +75,7 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.StringVar(&f.sync, "sync", "always", "when a call is durable: always, interval (within a second), or never (when the system writes it)")
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
 	p.StringVar(&f.replicaMode, "replica-mode", "async", "when a call is acknowledged with --replica: async, which the bucket follows within about a second; bounded, which waits while it is further behind than 10 s; or sync, when the bucket has it")
+	p.BoolVar(&f.follow, "follow", false, "serve reads alone, of what the leader of the store keeps in the bucket of --replica, about a second behind it; DIR is made of the bucket")
 	f.beyond.register(p)
 	return cmd
 }
@@ -187,11 +190,18 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes); err != nil {
 		return nil, err
 	}
-	d, err := disk.Open(dir, o)
+	open, sweep := disk.Open, itemSweep
+	if f.follow {
+		if o.Replica.Bucket == nil {
+			return nil, errors.New("--follow: --replica is missing: name the bucket of the leader")
+		}
+		open, sweep = disk.OpenFollower, 0 // the leader sweeps
+	}
+	d, err := open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	items, err := store.On(d, store.Options{SweepEvery: itemSweep, Logger: log})
+	items, err := store.On(d, store.Options{SweepEvery: sweep, Logger: log})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
