@@ -404,6 +404,16 @@ func (e *Engine) Await(ctx context.Context, lsn base.LSN) error {
 	return nil
 }
 
+// Following returns why a follower follows no more; nil while it does, and for other stores.
+func (e *Engine) Following() error {
+	if e.follower == nil {
+		return nil
+	}
+	e.follower.mu.Lock()
+	defer e.follower.mu.Unlock()
+	return e.follower.ended
+}
+
 // judge judges the follower, for Health.
 func (w *follower) judge(h *metrics.Health) {
 	if w == nil {

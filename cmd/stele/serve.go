@@ -209,6 +209,9 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if err != nil {
 		return nil, errors.Join(err, items.Close(), d.Close())
 	}
+	if place := alive; f.follow {
+		alive = func() error { return errors.Join(place(), d.Following()) } // started again, it is made anew
+	}
 	return &servedStore{saver: d, disk: d, items: items, kind: "disk", id: fmt.Sprintf("%016x", d.Inside().Engine.StoreID()), alive: alive,
 		close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
@@ -187,25 +188,26 @@ func TestFollowerRequests(t *testing.T) {
 	}
 }
 
-// TestFollowerConforms runs the conformance kit on a leader, and reads all that it reads at a follower.
+// TestFollowerConforms runs the conformance kit on a leader, and reads all that it reads at a follower. An erasure deletes what a
+// follower needs that has not caught up, so the kit makes none.
 func TestFollowerConforms(t *testing.T) {
-	savertest.Run(t, func(t *testing.T) saver.Saver {
+	savertest.RunWith(t, func(t *testing.T) saver.Saver {
 		in := disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}
 		p := newPairIn(t, disk.Replica{Mode: replica.Sync}, "stores", in)
-		return &readElsewhere{p.leader, mustFollow(t, p, "follower", disk.Options{Simulation: in})}
-	})
+		return &readElsewhere{p.leader, p.leader, mustFollow(t, p, "follower", disk.Options{Simulation: in})}
+	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}})
 }
 
 // readElsewhere reads at a follower.
 type readElsewhere struct {
-	*disk.Saver
-	f *disk.Saver
+	saver.Saver
+	leader, f *disk.Saver
 }
 
-func (r *readElsewhere) Close() error { return errors.Join(r.Saver.Close(), r.f.Close()) }
+func (r *readElsewhere) Close() error { return errors.Join(r.leader.Close(), r.f.Close()) }
 
 func (r *readElsewhere) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := r.f.Await(context.WithoutCancel(ctx), r.Stats().LastLSN); err != nil {
+	if err := r.f.Await(context.WithoutCancel(ctx), r.leader.Stats().LastLSN); err != nil {
 		return nil, err
 	}
 	return r.f.GetTuple(ctx, cfg)
@@ -213,7 +215,7 @@ func (r *readElsewhere) GetTuple(ctx context.Context, cfg saver.Config) (*saver.
 
 func (r *readElsewhere) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
-		if err := r.f.Await(context.WithoutCancel(ctx), r.Stats().LastLSN); err != nil {
+		if err := r.f.Await(context.WithoutCancel(ctx), r.leader.Stats().LastLSN); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -223,7 +225,7 @@ func (r *readElsewhere) List(ctx context.Context, q saver.Query) iter.Seq2[*save
 
 func (r *readElsewhere) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
 	return func(yield func(saver.ThreadInfo, error) bool) {
-		if err := r.f.Await(context.WithoutCancel(ctx), r.Stats().LastLSN); err != nil {
+		if err := r.f.Await(context.WithoutCancel(ctx), r.leader.Stats().LastLSN); err != nil {
 			yield(saver.ThreadInfo{}, err)
 			return
 		}
@@ -232,7 +234,7 @@ func (r *readElsewhere) Threads(ctx context.Context, q saver.ThreadQuery) iter.S
 }
 
 func (r *readElsewhere) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
-	if err := r.f.Await(context.WithoutCancel(ctx), r.Stats().LastLSN); err != nil {
+	if err := r.f.Await(context.WithoutCancel(ctx), r.leader.Stats().LastLSN); err != nil {
 		return nil, err
 	}
 	return r.f.DeltaChannelHistory(ctx, cfg, channels)
@@ -467,5 +469,92 @@ func TestFollowerRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(p.root, "follower", "LOCK")); errors.Is(err, fs.ErrNotExist) {
 		t.Error("it was made anew of another store")
+	}
+}
+
+// TestFollowerBelowFloor has the leader erase, and drop what a follower would have read next: it says so, and opened again it is made
+// anew.
+func TestFollowerBelowFloor(t *testing.T) {
+	p := newPair(t, disk.Replica{Mode: replica.Sync})
+	put(t, p.leader, "t")
+	put(t, p.leader, "u")
+	f := mustFollow(t, p, "follower", disk.Options{})
+	p.sim.Disconnect("follower")
+	if err := p.leader.Erase(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	p.sim.Connect("follower")
+	if err := f.Await(t.Context(), p.leader.Stats().LastLSN); !errors.Is(err, replica.ErrPointGone) {
+		t.Fatalf("awaited what is gone: %v", err)
+	}
+	if err := f.Following(); !errors.Is(err, replica.ErrPointGone) {
+		t.Errorf("it follows: %v", err)
+	}
+	if h := f.Health(); h.Status != metrics.StatusFailed || !errors.Is(h.Problems[0].Err, replica.ErrPointGone) {
+		t.Errorf("health %+v", h)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = mustFollow(t, p, "follower", disk.Options{})
+	if err := f.Following(); err != nil {
+		t.Error(err)
+	}
+	if err := has(t.Context(), f, "t"); !errors.Is(err, saver.ErrNotFound) {
+		t.Errorf("what was erased is there: %v", err)
+	}
+	if err := has(t.Context(), f, "u"); err != nil {
+		t.Error(err)
+	}
+}
+
+// BenchmarkHandOver hands a store over between two warm directories. The time is that in which nobody acknowledges: from Close of the
+// leader to the first Put at the new one.
+func BenchmarkHandOver(b *testing.B) {
+	root := b.TempDir()
+	bucket, err := bucket.Dir(b.Context(), b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	open := func(name string, how func(string, disk.Options) (*disk.Saver, error)) *disk.Saver {
+		s, err := how(filepath.Join(root, name), disk.Options{Replica: disk.Replica{Bucket: bucket, Mode: replica.Sync}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	put := func(s *disk.Saver, i int) {
+		_, err := s.Put(b.Context(), saver.Config{ThreadID: fmt.Sprint("t", i%1000)}, saver.Checkpoint{ID: fmt.Sprintf("%09d", i)}, nil, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	names := [2]string{"a", "b"}
+	lead := open(names[0], disk.Open)
+	n := 0
+	for ; n < 3000; n++ {
+		put(lead, n)
+	}
+	follow := open(names[1], disk.OpenFollower)
+	var worst time.Duration
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		put(lead, n)
+		b.StartTimer()
+		begun := time.Now()
+		if err := errors.Join(lead.Close(), follow.Close()); err != nil {
+			b.Fatal(err)
+		}
+		lead = open(names[1-i%2], disk.Open)
+		put(lead, n+1)
+		worst = max(worst, time.Since(begun))
+		b.StopTimer()
+		n += 2
+		follow = open(names[i%2], disk.OpenFollower)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
+	if err := errors.Join(follow.Close(), lead.Close()); err != nil {
+		b.Fatal(err)
 	}
 }
