@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,4 +238,42 @@ func TestServeFollow(t *testing.T) {
 	if out, errOut, code := stele(t, "replica", "rejoin", leader, bucket); code != exitDone || !strings.Contains(out, "has what the bucket has") {
 		t.Errorf("%d: %s%s", code, out, errOut)
 	}
+}
+
+// TestServeAcceptsLoss: a follower's directory takes over from a leader that is lost only if it is told that something may be lost.
+func TestServeAcceptsLoss(t *testing.T) {
+	cache, address := filepath.Join(t.TempDir(), "cache"), t.TempDir()
+	b, err := bucket.Dir(t.Context(), address)
+	must(t, err)
+	lost := cutOff{b, new(atomic.Bool)}
+	d, err := disk.Open(filepath.Join(t.TempDir(), "leader"), disk.Options{Replica: disk.Replica{Bucket: lost, TTL: 20 * time.Millisecond}})
+	must(t, err)
+	for !d.Health().Replica.Seeded {
+		time.Sleep(time.Millisecond)
+	}
+	f, err := disk.OpenFollower(cache, disk.Options{Replica: disk.Replica{Bucket: b}})
+	must(t, err)
+	must(t, f.Close())
+	lost.cut.Store(true)
+	defer d.Close()
+	if _, errOut, code := stele(t, "serve", cache, "--replica", "file://"+address); code != exitFailed || !strings.Contains(errOut, "accept the loss") {
+		t.Fatalf("%d: %s", code, errOut)
+	}
+	s := serve(t, cache, "--replica", "file://"+address, "--accept-loss")
+	if s.address == "" {
+		t.Fatal(s.end())
+	}
+}
+
+// cutOff is a bucket whose client is cut off.
+type cutOff struct {
+	bucket.Bucket
+	cut *atomic.Bool
+}
+
+func (c cutOff) Put(ctx context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
+	if c.cut.Load() {
+		return "", errors.New("no answer")
+	}
+	return c.Bucket.Put(ctx, key, body, cond)
 }

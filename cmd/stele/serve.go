@@ -36,7 +36,7 @@ const itemSweep = 5 * time.Minute
 type serveFlags struct {
 	listen, tokenFile, cert, key, log, sync, replicaMode string
 	idle, idleExit, grace, ttl                           time.Duration
-	follow                                               bool
+	follow, acceptLoss                                   bool
 	beyond                                               serveBeyond
 }
 
@@ -76,6 +76,7 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
 	p.StringVar(&f.replicaMode, "replica-mode", "async", "when a call is acknowledged with --replica: async, which the bucket follows within about a second; bounded, which waits while it is further behind than 10 s; or sync, when the bucket has it")
 	p.BoolVar(&f.follow, "follow", false, "serve reads alone, of what the leader of the store keeps in the bucket of --replica, about a second behind it; DIR is made of the bucket")
+	p.BoolVar(&f.acceptLoss, "accept-loss", false, "in the directory of a follower: take over from a leader that is lost, though it may have acknowledged what the bucket of --replica lacks")
 	f.beyond.register(p)
 	return cmd
 }
@@ -190,6 +191,7 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes); err != nil {
 		return nil, err
 	}
+	o.Replica.AcceptLoss = f.acceptLoss
 	open, sweep := disk.Open, itemSweep
 	if f.follow {
 		if o.Replica.Bucket == nil {
