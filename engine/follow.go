@@ -72,7 +72,7 @@ func followable(dir string, opts Options) (cache bool, err error) {
 	}
 	marked, empty := false, true
 	for _, n := range names {
-		marked, empty = marked || n == CacheName, empty && Spared(n)
+		marked, empty = marked || n == CacheName, empty && spared(n)
 	}
 	if empty {
 		return true, ErrSeed
@@ -81,6 +81,8 @@ func followable(dir string, opts Options) (cache bool, err error) {
 	switch r := st.Replica; {
 	case errors.Is(err, snapshot.ErrNoManifest) && marked: // a seed was interrupted
 		return true, ErrSeed
+	case errors.Is(err, snapshot.ErrNoManifest):
+		return false, errors.Join(fault.ErrNotStore, err)
 	case err != nil:
 		return false, err
 	case r == nil:
@@ -93,9 +95,14 @@ func followable(dir string, opts Options) (cache bool, err error) {
 	return marked && st.Replica.Restored, nil
 }
 
-// Spared reports whether a file stays when a follower's directory is made anew: it is no part of the store, or was saved there.
-func Spared(name string) bool {
+// spared reports whether a file may lie in a directory that is to become a follower's.
+func spared(name string) bool {
 	return name == CacheName || name == LockName || Beside(name) || strings.HasPrefix(name, tailPrefix)
+}
+
+// StoreFile reports whether a file of this name is a part of a store, and goes when a follower's directory is made anew.
+func StoreFile(name string) bool {
+	return isOwnName(name) || name == wal.MarkName || snapshot.IsManifestName(name)
 }
 
 // MarkCache says in a directory that all it will hold comes from the bucket.
@@ -116,9 +123,6 @@ func MarkCache(fsys vfs.FS, dir string) error {
 // ClearCache removes the store in a directory for which OpenFollower returned ErrSeed. A crash leaves one for which it does
 // so again.
 func ClearCache(dir string, opts Options) error {
-	if _, err := followable(dir, opts); err != nil && !errors.Is(err, ErrSeed) {
-		return err
-	}
 	e := newEngine(newStore(dir, opts.WithDefaults()))
 	if err := e.Opts.FS.MkdirAll(dir); err != nil {
 		return err
@@ -126,10 +130,17 @@ func ClearCache(dir string, opts Options) error {
 	if err := e.takeLock(); err != nil {
 		return err
 	}
-	names, err := e.Opts.FS.List(dir)
+	cache, err := followable(dir, opts)
+	var names []string
+	switch {
+	case cache:
+		names, err = e.Opts.FS.List(dir)
+	case err == nil:
+		err = fault.ErrNotEmpty
+	}
 	for _, manifest := range []bool{false, true} { // which says so, last
 		for _, n := range names {
-			if err == nil && !Spared(n) && snapshot.IsManifestName(n) == manifest {
+			if err == nil && StoreFile(n) && snapshot.IsManifestName(n) == manifest {
 				err = e.Opts.FS.Remove(filepath.Join(dir, n))
 			}
 		}

@@ -151,6 +151,9 @@ func (w *replicaWorld) shows(m *machine, looked bool) {
 	for lsn, call := range w.read(m.e) {
 		w.ack(lsn, call)
 	}
+	if _, err := checkPatches(m.e); err != nil {
+		w.fatal("%s: %v", m.client, err)
+	}
 	m.shown = append(m.shown, ack{lsn: m.e.Index.LSN(), at: m.fs.Len()})
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 )
@@ -131,5 +133,91 @@ func TestRejoinTwice(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// checkPatches checks what a flush relies on, see flusher: no record in the log holds a patch against a value that is flushed. It returns
+// the number of patches.
+func checkPatches(e *Engine) (n int, err error) {
+	floor := e.manifest.FloorLSN()
+	err = e.readLog(floor, e.log.LastLSN(), func(lsn base.LSN, record []byte) error {
+		rec, err := DecodeRecord(record)
+		if err != nil {
+			return err
+		}
+		for _, o := range rec.ops {
+			for _, s := range o.slots {
+				if s.encoding != slotPatch {
+					continue
+				}
+				if n++; s.base.LSN < floor {
+					return fmt.Errorf("record %d has a patch against %d.%d, and all up to %d is flushed", lsn, s.base.LSN, s.base.Ord, floor-1)
+				}
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// TestFollowerFlushes follows a leader that replaces one value again and again, each as a patch against the last. The follower flushes
+// and compacts meanwhile, and is opened again.
+func TestFollowerFlushes(t *testing.T) {
+	w := newReplicaWorld(t, 7) // in mode sync, and with a bucket that is well
+	lead, err := Open("store", w.options(crashfs.New(), "leader"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := w.options(crashfs.New(), "follower")
+	f, err := FollowStore("store", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches, flushes := 0, 0
+	for i := range 60 {
+		v, err := lead.NewRevision(nil, Series{Partition: "p", Name: "s"}, []byte(body(i, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = lead.Commit(t.Context(), []string{"p"}, func(tx *Tx) error { return tx.Put("p", "k", 0, []SlotIn{{Name: "s", Value: &v}}) })
+		if err == nil && i%9 == 8 {
+			err = lead.Flush(t.Context())
+		}
+		if err == nil {
+			err = f.follower.poll(t.Context())
+			flushes = max(flushes, int(f.flushes.Load()))
+		}
+		for _, e := range []*Engine{lead, f} {
+			if err == nil {
+				n := 0
+				n, err = checkPatches(e)
+				patches += n
+			}
+		}
+		for did := true; err == nil && did; {
+			did, err = f.compactor.step(t.Context(), nil)
+		}
+		if err == nil && i%7 == 6 {
+			if err = f.Close(); err == nil {
+				f, err = FollowStore("store", opts)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := f.Partition("p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.ReadValue(t.Context(), p.Family, p.Get("k").Slots.At(0).Ref)
+		if err != nil || string(got) != body(i, 0) {
+			t.Fatalf("after record %d: %q, %v", i+1, got, err)
+		}
+	}
+	if patches == 0 || flushes == 0 {
+		t.Errorf("patches: %d, flushes: %d", patches, flushes)
+	}
+	if err := errors.Join(f.Close(), lead.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -80,7 +80,7 @@ func restoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, 
 	if err != nil {
 		names, _ := to.List(dir)
 		for _, n := range names {
-			if !engine.Spared(n) || n == engine.LockName {
+			if engine.StoreFile(n) || n == engine.LockName {
 				_ = to.Remove(filepath.Join(dir, n)) // the first cause is what counts
 			}
 		}
@@ -126,7 +126,7 @@ func seed(dir string, o engine.Options) error {
 		return err
 	}
 	_, err = restoreBucket(ctx, o.Replica.Bucket, dir, Moment{}, Options{Engine: o, Dest: o.FS}, to)
-	if names, lerr := to.List(dir); err != nil && lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !engine.Spared(n) }) {
+	if names, lerr := to.List(dir); err != nil && lerr == nil && !slices.ContainsFunc(names, engine.StoreFile) {
 		_ = to.Remove(filepath.Join(dir, engine.CacheName)) // as it was found
 	}
 	return err

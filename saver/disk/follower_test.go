@@ -443,8 +443,8 @@ func TestFollowerRefuses(t *testing.T) {
 	if err := os.WriteFile(name, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.follow(t, "foreign", disk.Options{}); err == nil {
-		t.Error("a directory of others")
+	if _, err := p.follow(t, "foreign", disk.Options{}); !errors.Is(err, fault.ErrNotStore) {
+		t.Errorf("a directory of others: %v", err)
 	}
 	if b, err := os.ReadFile(name); err != nil || string(b) != "mine" {
 		t.Errorf("it has %q, %v", b, err)
@@ -496,7 +496,14 @@ func TestFollowerBelowFloor(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	notes := filepath.Join(p.root, "follower", "notes.txt")
+	if err := os.WriteFile(notes, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f = mustFollow(t, p, "follower", disk.Options{})
+	if _, err := os.Stat(notes); err != nil {
+		t.Error(err)
+	}
 	if err := f.Following(); err != nil {
 		t.Error(err)
 	}
