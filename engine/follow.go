@@ -380,6 +380,10 @@ func (w *follower) fresh() error {
 // Await returns when the store shows record lsn: at a follower, so that a caller reads what was written at the leader. Another
 // store shows what was acknowledged, and Await returns an error for what was not.
 func (e *Engine) Await(ctx context.Context, lsn base.LSN) error {
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
 	if e.Index.LSN() >= lsn {
 		return ctx.Err()
 	}
@@ -415,8 +419,12 @@ func (e *Engine) Await(ctx context.Context, lsn base.LSN) error {
 	return nil
 }
 
-// Following returns why a follower follows no more; nil while it does, and for other stores.
+// Following returns why a follower follows no more; nil while it does, and for other stores until they are closed.
 func (e *Engine) Following() error {
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
 	if e.follower == nil {
 		return nil
 	}

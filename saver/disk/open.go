@@ -290,7 +290,7 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 func (s *Saver) Await(ctx context.Context, lsn uint64) error { return s.e.Await(ctx, base.LSN(lsn)) }
 
 // Following returns why a follower follows no more, and nil while it does, however far it is behind: then it is to be closed and opened
-// again. What it shows stays as it is. It is nil for other stores.
+// again. What it shows stays as it is. It is nil for other stores until they are closed.
 func (s *Saver) Following() error { return s.e.Following() }
 
 // Sync returns when every call that returned before is on stable storage.
