@@ -34,6 +34,7 @@
 //	flush.go       flusher: the log into segments      rewrite_outputs.go  segments that are written
 //	image.go       imageStack: the index on disk       garbage.go          what is dead in segments
 //	replicate.go   replication: the log in a bucket, and what commits wait for
+//	follow.go      follower: the log of another, from a bucket
 //	compaction.go  compactor: segments into fewer      throttle.go         commits wait for the work
 //	scrub.go       nothing deleted stays in any file   health.go, stats.go what is told of all this
 //
