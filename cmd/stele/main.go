@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // hint adds to an error about a store that is kept in a bucket how to name that, or go back to it, and to one
-// about a directory that is no store that it is a backup of one. A command names its source before its target, so the error is about the first argument that exists.
+// about a directory that is no store that it is a backup of one. A command names its source before its target, so
+// the error is about the first argument that exists.
 func hint(err error, args []string) error {
 	if errors.Is(err, fault.ErrReplicated) {
 		return fmt.Errorf("%w: give --replica BUCKET, or make it a store without one with stele replica detach", err)
