@@ -39,7 +39,7 @@ func FileNames(st snapshot.State) []string {
 const ServedPrefix = "serve."
 
 // Beside reports whether a file of this name may lie in the directory of a store without being part of
-// it: a server's file, or one that the system keeps in the root of a volume.
+// it: a server's file, the mark of a follower, or one that the system keeps in the root of a volume.
 func Beside(name string) bool {
-	return strings.HasPrefix(name, ServedPrefix) || name == "lost+found"
+	return strings.HasPrefix(name, ServedPrefix) || name == CacheName || name == "lost+found"
 }

@@ -97,7 +97,7 @@ func followable(dir string, opts Options) (cache bool, err error) {
 
 // spared reports whether a file may lie in a directory that is to become a follower's.
 func spared(name string) bool {
-	return name == CacheName || name == LockName || Beside(name) || strings.HasPrefix(name, tailPrefix)
+	return name == LockName || Beside(name) || strings.HasPrefix(name, tailPrefix)
 }
 
 // StoreFile reports whether a file of this name is a part of a store, and goes when a follower's directory is made anew.

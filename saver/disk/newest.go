@@ -150,7 +150,7 @@ type newestThreads struct {
 // as another listing has a later view, which does not.
 func (n *newest) viewed(e *engine.Engine) (*engine.View, newestThreads, error) {
 	v, of, err := n.viewedNow(e)
-	if err != nil || of.known {
+	if err != nil || of.known || n.never {
 		return v, of, err
 	}
 	err = n.load(e, v)
@@ -174,7 +174,7 @@ func (n *newest) viewedNow(e *engine.Engine) (v *engine.View, of newestThreads, 
 // written to since. Where that is damaged it is made as if there were none; with AllowDamage damage
 // leaves entries out without an error, so there it always is.
 func (n *newest) load(e *engine.Engine, v *engine.View) error {
-	if e.Opts.AllowDamage || n.never {
+	if e.Opts.AllowDamage {
 		return nil
 	}
 	t, err := v.Partition(layout.NewestPartition)
