@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -563,5 +564,44 @@ func BenchmarkHandOver(b *testing.B) {
 	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
 	if err := errors.Join(follow.Close(), lead.Close()); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// TestFollowerSealed follows an encrypted store, is opened again, takes over, and has no follower without the keys.
+func TestFollowerSealed(t *testing.T) {
+	keys, err := disk.StaticKeys("k", map[string][]byte{"k": bytes.Repeat([]byte{9}, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{root: t.TempDir(), sim: buckettest.NewSim(nil)}
+	p.opts = disk.Options{Keys: keys, Replica: disk.Replica{Bucket: p.sim, Mode: replica.Sync}}
+	p.leader = p.lead(t, "leader")
+	put(t, p.leader, "t")
+	if _, err := p.follow(t, "follower", disk.Options{}); !errors.Is(err, fault.ErrKey) {
+		t.Fatalf("without the keys: %v", err)
+	}
+	for _, thread := range []string{"u", "v"} {
+		f := mustFollow(t, p, "follower", disk.Options{Keys: keys})
+		put(t, p.leader, thread)
+		if err := f.Await(t.Context(), p.leader.Stats().LastLSN); err != nil {
+			t.Fatal(err)
+		}
+		if err := has(t.Context(), f, thread); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.follow(t, "follower", disk.Options{}); !errors.Is(err, fault.ErrKey) {
+			t.Fatalf("without the keys: %v", err)
+		}
+	}
+	if err := p.leader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := p.lead(t, "follower")
+	put(t, s, "next")
+	if err := has(t.Context(), s, "v"); err != nil {
+		t.Fatal(err)
 	}
 }
