@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -47,7 +49,7 @@ func (s *scrubber) dropSynced() (left int, err error) {
 
 // scrub removes from the bucket what was deleted from the store before the call: it makes a point of the files as
 // they are, which a Scrub has rewritten, and drops all that is older. Readers of the bucket that have pinned
-// something older are waited for, until ctx ends.
+// something older are waited for, until ctx ends or the store is closed.
 //
 // The records that the bucket has before the scrub end with a chunk: what is committed later lies in others. So the
 // point, which is made after that, needs no chunk with a record from before.
@@ -55,6 +57,9 @@ func (r *replication) scrub(ctx context.Context) error {
 	if r == nil || r.leader == nil {
 		return nil
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(r.points, stop)() // Close does not wait for readers of the bucket
 	err := r.pointBehind(ctx, r.e.log.LastLSN())
 	for done := false; err == nil && !done; {
 		if done, err = r.dropOlder(ctx); err == nil && !done {
@@ -62,6 +67,9 @@ func (r *replication) scrub(ctx context.Context) error {
 				err = fmt.Errorf("a reader, such as a restore, needs what was before: %w", ctx.Err())
 			}
 		}
+	}
+	if err != nil && r.points.Err() != nil {
+		err = errors.Join(fault.ErrClosed, err)
 	}
 	if err != nil {
 		return fmt.Errorf("erase from the bucket: %w", err)
@@ -83,9 +91,9 @@ func (r *replication) pointBehind(ctx context.Context, lsn base.LSN) error {
 func (r *replication) dropOlder(ctx context.Context) (bool, error) {
 	r.making.Lock()
 	defer r.making.Unlock()
-	kept, err := r.leader.Erase(ctx, r.pointLSN)
+	done, err := r.leader.Erase(ctx, r.pointLSN)
 	clear(r.stored)
-	return kept >= r.pointLSN, err
+	return done, err
 }
 
 // pinPoll is the pause between two looks for readers of the bucket.

@@ -280,21 +280,46 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	return err
 }
 
-// Erase is Retain for who must know that nothing from before the point at floor is left, not even files that no point
-// has. No file may be on its way to the bucket. It returns the record behind which everything is kept: one below floor
-// if a pin keeps it, and then Erase is called again.
+// Erase is Retain for who must know that nothing from before the newest point at floor is left, not even files that no point
+// has, nor an earlier point behind the same record. No file may be on its way to the bucket. It returns false while a pin
+// keeps something, and then Erase is called again.
 //
 // A request that an earlier leader sent before it was deposed may still land, for as long as the bucket takes it; the
 // next Retain deletes what it brought.
-func (l *Leader) Erase(ctx context.Context, floor base.LSN) (kept base.LSN, err error) {
+func (l *Leader) Erase(ctx context.Context, floor base.LSN) (done bool, err error) {
 	to, err := l.newFloor(ctx, floor)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	if to.LSN != floor {
-		return 0, fmt.Errorf("the point at record %d cannot be read", floor)
+		return false, fmt.Errorf("the point at record %d cannot be read", floor)
 	}
-	return l.retainFrom(ctx, to, true)
+	if free, err := l.supersede(ctx, to); err != nil || !free {
+		return false, err
+	}
+	kept, err := l.retainFrom(ctx, to, true)
+	return kept >= floor, err
+}
+
+// supersede removes from HEAD all points behind a record but the newest, whose files may have less than theirs. It returns false
+// while a pin may keep one of them.
+func (l *Leader) supersede(ctx context.Context, to Position) (free bool, err error) {
+	points := slices.DeleteFunc(slices.Clone(l.lease.current().Points), func(p PointRef) bool { return p.LSN != to.LSN })
+	if len(points) < 2 {
+		return true, nil
+	}
+	if err := l.raiseFloor(ctx, to); err != nil {
+		return false, err
+	}
+	above := to
+	above.LSN++
+	if limit, err := l.pinned(ctx, above); err != nil || limit.LSN <= to.LSN {
+		return false, err
+	}
+	older := points[:len(points)-1]
+	return true, l.update(ctx, func(h *head) {
+		h.Points = slices.DeleteFunc(h.Points, func(p PointRef) bool { return slices.Contains(older, p) })
+	})
 }
 
 // retainFrom deletes what only points below a position need, and returns the record from which on all is kept. With

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket"
@@ -190,5 +191,86 @@ func TestEraseWaitsForTheBucket(t *testing.T) {
 			}
 			h.gone(before, v)
 		})
+	}
+}
+
+// TestErasePointOfTheSameRecord: an erasure is interrupted once it has deleted, and a point is made before it is finished. The erasure's
+// own point is behind the same record, and takes the place of that one, whose files have all that was deleted.
+func TestErasePointOfTheSameRecord(t *testing.T) {
+	h := newBucketHome(t, replica.Async)
+	h.opts.ManualWork, h.opts.Replica.PointEvery = true, time.Nanosecond
+	s := h.open()
+	h.seeded(s)
+	v := fill(t, s)
+	must(t, s.Flush(t.Context()))
+	h.sim.Disconnect("store")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Erase(ctx, v.id); !errors.Is(err, saver.ErrEraseUnfinished) {
+		t.Fatalf("the erasure: %v", err)
+	}
+	h.sim.Connect("store")
+	must(t, s.Close())
+	s = h.open()
+	defer func() { must(t, s.Close()) }()
+	for end := base.LSN(s.Stats().LastLSN); ; time.Sleep(time.Millisecond) {
+		points, err := replica.Points(t.Context(), h.lineage(s))
+		must(t, err)
+		if points[len(points)-1].LSN == end {
+			break
+		}
+	}
+	before := h.objects()
+	for key := range before { // a fence stays
+		if !strings.HasPrefix(key, "file/") && !strings.HasPrefix(key, "point/") {
+			delete(before, key)
+		}
+	}
+	points, err := replica.Points(t.Context(), h.lineage(s))
+	must(t, err)
+	p, err := replica.ReadPoint(t.Context(), h.lineage(s), points[len(points)-1])
+	must(t, err)
+	pin, err := replica.TakePin(t.Context(), h.lineage(s), p.Position)
+	must(t, err)
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.FinishErasures(ctx); err == nil {
+		t.Error("it did not wait for the reader of that point")
+	}
+	for _, f := range p.Files {
+		if !h.objects()[f.Key] {
+			t.Errorf("%s is gone, and a reader needs it", f.Key)
+		}
+	}
+	must(t, pin.Release(t.Context()))
+	must(t, s.FinishErasures(t.Context()))
+	h.gone(before, v)
+}
+
+// TestCloseEndsErase: Close does not wait for a reader of the bucket that an erasure waits for.
+func TestCloseEndsErase(t *testing.T) {
+	h := newBucketHome(t, replica.Async)
+	s := h.open()
+	h.seeded(s)
+	v := fill(t, s)
+	points, err := replica.Points(t.Context(), h.lineage(s))
+	must(t, err)
+	p, err := replica.ReadPoint(t.Context(), h.lineage(s), points[0])
+	must(t, err)
+	_, err = replica.TakePin(t.Context(), h.lineage(s), p.Position)
+	must(t, err)
+	erased := make(chan error, 1)
+	go func() { erased <- s.Erase(context.Background(), v.id) }()
+	for {
+		now, err := replica.Points(t.Context(), h.lineage(s))
+		must(t, err)
+		if now[0] != points[0] { // the floor is raised: it waits for the reader
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	must(t, s.Close())
+	if err := <-erased; !errors.Is(err, saver.ErrEraseUnfinished) {
+		t.Errorf("the erasure: %v", err)
 	}
 }
