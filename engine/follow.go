@@ -25,7 +25,7 @@ import (
 var ErrSeed = errors.New("the directory has to be made anew from the bucket")
 
 // errOwnTail is the error for a directory that has led, and has records that the bucket lacks.
-var errOwnTail = fmt.Errorf("%w: it has records that the bucket lacks: open it with the replica, so that it leads again, or rejoin", replica.ErrDiverged)
+var errOwnTail = fmt.Errorf("%w: it has records that the bucket lacks: open it with the replica, so that it leads again; if another directory has led since, rejoin", replica.ErrDiverged)
 
 // OpenFollower opens a directory to follow the leader of its lineage through the bucket of Options.Replica: what the bucket has
 // becomes visible here, in the order of commits and once it is durable here, and nothing else is written. It returns when
@@ -485,8 +485,11 @@ func (e *Engine) setAside(ctx context.Context) (base.LSN, error) {
 			return 0, err
 		}
 		if w.f, err = replica.Follow(ctx, r.ro, r.local, at); err == nil {
-			_, err = w.f.Next(ctx) // all that the log has, too, is behind it, or else not the lineage's
-			at = w.f.Position()
+			var more []replica.Batch
+			more, err = w.f.Next(ctx) // all that the log has, too, is behind it, or else not the lineage's
+			if at = w.f.Position(); err == nil && more == nil && w.f.Own() && r.local.End() > at.LSN {
+				return 0, errOwnTail // nobody has taken over: it leads again, and the bucket gets them
+			}
 		}
 		if err != nil && !errors.Is(err, replica.ErrDiverged) && !errors.Is(err, replica.ErrPointGone) {
 			return 0, err

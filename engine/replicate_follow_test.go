@@ -72,13 +72,16 @@ func lostTail(t *testing.T, dir, key string, sim *buckettest.Sim) {
 }
 
 // TestFollowerOwnTail opens a follower in the directory of a leader that has a record which the bucket lacks, while nobody else has led.
-// It leads again with all that it has.
+// Nor does it rejoin, which would set that record aside: it leads again with all that it has.
 func TestFollowerOwnTail(t *testing.T) {
 	dir, sim := filepath.Join(t.TempDir(), "s"), buckettest.NewSim(nil)
 	lostTail(t, dir, "a", sim)
 	opts := Options{Replica: Replica{Bucket: sim, TTL: 20 * time.Millisecond}}
 	if _, err := FollowStore(dir, opts); !errors.Is(err, replica.ErrDiverged) || errors.Is(err, ErrSeed) {
 		t.Fatalf("it follows: %v", err)
+	}
+	if first, err := RejoinStore(t.Context(), dir, opts); !errors.Is(err, replica.ErrDiverged) {
+		t.Errorf("it rejoins, and record %d is set aside: %v", first, err)
 	}
 	e, err := Open(dir, opts)
 	if err != nil {

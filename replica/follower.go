@@ -139,6 +139,9 @@ func (f *Follower) Next(ctx context.Context) ([]Batch, error) {
 		if err := f.aboveFloor(); err != nil {
 			return nil, err
 		}
+		if err := f.sameLineage(); err != nil {
+			return nil, err
+		}
 		// HEAD names no end that is not there. But it is newer than the look at the chunk.
 		if missing = f.pos.before(f.head.End); !missing {
 			return nil, nil
@@ -161,6 +164,16 @@ func (f *Follower) explain(ctx context.Context, damage error) error {
 		return err
 	}
 	return damage
+}
+
+// sameLineage returns an error if HEAD is of another lineage of the store, as one is that was begun after the bucket was
+// lost: nothing would ever stand at the position, however much is written.
+func (f *Follower) sameLineage() error {
+	end := f.head.End
+	if end.LSN == f.pos.LSN && end.Chain != f.pos.Chain || end.LSN > f.pos.LSN && !f.pos.before(end) {
+		return damaged(headKey, "lineage", "it ends at record %d, and is not that of the local records up to %d", end.LSN, f.pos.LSN)
+	}
+	return nil
 }
 
 // aboveFloor returns ErrPointGone if what comes next may be deleted.

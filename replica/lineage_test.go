@@ -553,3 +553,31 @@ func TestOtherStores(t *testing.T) {
 	_, err = Follow(t.Context(), a.o, a.d, Position{})
 	wants(t, "follow", err, fault.ErrVersion)
 }
+
+// TestOtherLineage: a store begins another lineage behind the records that it had in a lost bucket. Who has followed the first one finds
+// out, whether or not the second has more records yet, and in whichever epoch it stands.
+func TestOtherLineage(t *testing.T) {
+	for _, more := range []bool{false, true} {
+		s := buckettest.NewSim(nil)
+		a := newMachine(t, s, "a")
+		l := a.begin(Sync)
+		a.ship(l, "one", "two")
+		b := newMachine(t, s, "b")
+		f := b.follow()
+		for batches, err := f.Next(t.Context()); batches != nil || err != nil; batches, err = f.Next(t.Context()) {
+			if err = errors.Join(err, b.d.apply(batches)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		anew := buckettest.NewSim(nil)
+		a.o.Bucket, f.o.Bucket = anew, anew
+		a.d.chains[a.d.End()] = Chain{1} // nobody knows the records before
+		l = a.begin(Sync)
+		if more {
+			a.ship(l, "three")
+		}
+		if batches, err := f.Next(t.Context()); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("more records %v: it goes on: %v, %v", more, batches, err)
+		}
+	}
+}
