@@ -105,8 +105,8 @@ func StoreFile(name string) bool {
 	return isOwnName(name) || name == wal.MarkName || snapshot.IsManifestName(name)
 }
 
-// MarkCache says in a directory that all it will hold comes from the bucket.
-func MarkCache(fsys vfs.FS, dir string) error {
+// markCache says in a directory that all it holds comes from the bucket.
+func markCache(fsys vfs.FS, dir string) error {
 	f, err := fsys.Create(filepath.Join(dir, CacheName))
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -120,13 +120,27 @@ func MarkCache(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
+// LockCache says in a directory that all it will hold comes from the bucket. Until the lock is closed nobody else makes it anew:
+// whoever fails to do so removes what is there. fault.LockedError: somebody does.
+func LockCache(dir string, opts Options) (vfs.Lock, error) {
+	e := newEngine(newStore(dir, opts.WithDefaults()))
+	if err := e.Opts.FS.MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	lock, err := e.lockFile(CacheName)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Opts.FS.SyncDir(dir); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
 // ClearCache removes the store in a directory for which OpenFollower returned ErrSeed. A crash leaves one for which it does
 // so again.
 func ClearCache(dir string, opts Options) error {
 	e := newEngine(newStore(dir, opts.WithDefaults()))
-	if err := e.Opts.FS.MkdirAll(dir); err != nil {
-		return err
-	}
 	if err := e.takeLock(); err != nil {
 		return err
 	}
@@ -225,7 +239,7 @@ func (w *follower) open(cache bool) error {
 		err = errOwnTail
 	}
 	if err == nil {
-		err = MarkCache(e.Opts.FS, e.Dir)
+		err = markCache(e.Opts.FS, e.Dir)
 	}
 	if err == nil && !m.Restored {
 		at := w.f.Position()
@@ -502,7 +516,7 @@ func (e *Engine) setAside(ctx context.Context) (base.LSN, error) {
 	if m.Epoch > 0 && r.local.End() > at.LSN {
 		first = at.LSN + 1
 	}
-	err := MarkCache(e.Opts.FS, e.Dir)
+	err := markCache(e.Opts.FS, e.Dir)
 	if err == nil {
 		_, err = e.manifest.Apply(snapshot.Edit{Replica: &snapshot.Replica{Dir: e.newID(), Restored: true, ChainKey: m.ChainKey}})
 	}

@@ -228,22 +228,27 @@ func isOwnName(n string) bool {
 	return own
 }
 
-func (e *Engine) takeLock() error {
+func (e *Engine) takeLock() (err error) {
+	e.lock, err = e.lockFile(LockName)
+	return err
+}
+
+// lockFile takes the lock of a file in the directory, which it makes if there is none.
+func (e *Engine) lockFile(base string) (vfs.Lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"
 	}
 	e.lockText = fmt.Sprintf("pid %d of %s on %s since %s", os.Getpid(), program(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
-	name := filepath.Join(e.Dir, LockName)
+	name := filepath.Join(e.Dir, base)
 	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
-		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name), Here: errors.Is(err, vfs.ErrLockHeldHere)}
+		return nil, &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name), Here: errors.Is(err, vfs.ErrLockHeldHere)}
 	}
 	if err != nil {
-		return fmt.Errorf("lock %s: %w", LockName, err)
+		return nil, fmt.Errorf("lock %s: %w", base, err)
 	}
-	e.lock = lock
-	return nil
+	return lock, nil
 }
 
 // program is the name of this program, for people who find its lock.

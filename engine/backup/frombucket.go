@@ -111,6 +111,11 @@ func seed(dir string, o engine.Options) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	lock, err := engine.LockCache(dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // only held
 	if err := engine.ClearCache(dir, o); err != nil {
 		return err
 	}
@@ -122,9 +127,6 @@ func seed(dir string, o engine.Options) error {
 		return err
 	}
 	defer func() { _ = to.Close() }() // nothing is made any more
-	if err := engine.MarkCache(to, dir); err != nil {
-		return err
-	}
 	_, err = restoreBucket(ctx, o.Replica.Bucket, dir, Moment{}, Options{Engine: o, Dest: o.FS}, to)
 	if names, lerr := to.List(dir); err != nil && lerr == nil && !slices.ContainsFunc(names, engine.StoreFile) {
 		_ = to.Remove(filepath.Join(dir, engine.CacheName)) // as it was found

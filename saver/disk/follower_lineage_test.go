@@ -1,13 +1,18 @@
 package disk_test
 
 import (
+	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -68,6 +73,61 @@ func TestFollowerOfANewLineage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(has(t.Context(), f, "c"), has(t.Context(), f, "new")); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowFiles is a bucket that answers no read of a point's file before go.
+type slowFiles struct {
+	bucket.Bucket
+	once  sync.Once
+	asked chan struct{} // closed when one is read
+	free  chan struct{} // closed when it may be answered
+}
+
+func (b *slowFiles) Get(ctx context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
+	if strings.HasPrefix(key, "file/") {
+		b.once.Do(func() { close(b.asked) })
+		<-b.free
+	}
+	return b.Bucket.Get(ctx, key, o)
+}
+
+// TestFollowersSeedOneDirectory: while one process makes a directory of the bucket, another does not touch it. Else the first one would
+// remove, once it fails, what the second has made there, and perhaps leads with.
+func TestFollowersSeedOneDirectory(t *testing.T) {
+	p := newPair(t, disk.Replica{})
+	put(t, p.leader, "t")
+	for !p.leader.Health().Replica.Seeded {
+		time.Sleep(time.Millisecond)
+	}
+	slow := &slowFiles{Bucket: p.sim.Client("slow"), asked: make(chan struct{}), free: make(chan struct{})}
+	dir := filepath.Join(p.root, "follower")
+	type opened struct {
+		*disk.Saver
+		err error
+	}
+	first := make(chan opened, 1)
+	go func() {
+		s, err := disk.OpenFollower(dir, disk.Options{Replica: disk.Replica{Bucket: slow}})
+		first <- opened{s, err}
+	}()
+	<-slow.asked
+	second, err := p.follow(t, "follower", disk.Options{})
+	if !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("the second: %v", err)
+	}
+	close(slow.free)
+	f := <-first
+	if second != nil {
+		left, _ := os.ReadDir(dir)
+		t.Errorf("the first: %v, and it leaves the second %v", f.err, left)
+	}
+	if f.err != nil {
+		t.Fatal(f.err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := has(t.Context(), f.Saver, "t"); err != nil {
 		t.Error(err)
 	}
 }
