@@ -135,6 +135,36 @@ func TestEraseReachesTheBucket(t *testing.T) {
 	}
 }
 
+// looks reports whether an erasure has looked for readers of the bucket a second time, since the bucket was called before times. A look
+// that finds one takes two calls, for the list has a second page, which is empty.
+func (h *bucketHome) looks(before int) bool {
+	n := 0
+	for _, c := range h.sim.History()[before:] {
+		if c.Op == buckettest.List && c.Key == "pin/" {
+			n++
+		}
+	}
+	return n > 2
+}
+
+// endWhen makes a call, and ends its context when something is so.
+func (h *bucketHome) endWhen(so func() bool, call func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(h.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- call(ctx) }()
+	for {
+		if so() {
+			cancel()
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 // TestEraseWaitsForTheBucket: while the bucket is away, or a reader of it needs what was before, an erasure is
 // unfinished. It is finished by a later call, or by the next Open.
 func TestEraseWaitsForTheBucket(t *testing.T) {
@@ -169,9 +199,12 @@ func TestEraseWaitsForTheBucket(t *testing.T) {
 			v := fill(t, s)
 			before := h.objects()
 			release := c.hold(h, s)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			if err := s.Erase(ctx, v.id); !errors.Is(err, saver.ErrEraseUnfinished) {
+			asked := len(h.sim.History())
+			waits := func() bool { // for what is in its way
+				n, _ := s.PendingErasures()
+				return n == 1 && (c.name == "the bucket is away" || h.looks(asked))
+			}
+			if err := h.endWhen(waits, func(ctx context.Context) error { return s.Erase(ctx, v.id) }); !errors.Is(err, saver.ErrEraseUnfinished) {
 				t.Fatalf("the erasure: %v", err)
 			}
 			if n, err := s.PendingErasures(); n != 1 || err != nil {
@@ -204,9 +237,11 @@ func TestErasePointOfTheSameRecord(t *testing.T) {
 	v := fill(t, s)
 	must(t, s.Flush(t.Context()))
 	h.sim.Disconnect("store")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := s.Erase(ctx, v.id); !errors.Is(err, saver.ErrEraseUnfinished) {
+	deleted := func() bool {
+		n, _ := s.PendingErasures()
+		return n == 1
+	}
+	if err := h.endWhen(deleted, func(ctx context.Context) error { return s.Erase(ctx, v.id) }); !errors.Is(err, saver.ErrEraseUnfinished) {
 		t.Fatalf("the erasure: %v", err)
 	}
 	h.sim.Connect("store")
@@ -232,9 +267,8 @@ func TestErasePointOfTheSameRecord(t *testing.T) {
 	must(t, err)
 	pin, err := replica.TakePin(t.Context(), h.lineage(s), p.Position)
 	must(t, err)
-	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := s.FinishErasures(ctx); err == nil {
+	asked := len(h.sim.History())
+	if err := h.endWhen(func() bool { return h.looks(asked) }, s.FinishErasures); err == nil {
 		t.Error("it did not wait for the reader of that point")
 	}
 	for _, f := range p.Files {
