@@ -204,7 +204,8 @@ type RejoinReport struct {
 // bucket lacks, is kept in files beside the store, which nobody reads by itself. The store is made anew from the bucket, unless it is
 // what the bucket has. It opens by disk.OpenFollower then, or to take over.
 //
-// Errors: those of RestoreBucket; fault.LockedError. A call that was interrupted is made again.
+// Errors: those of RestoreBucket; fault.LockedError; replica.ErrDiverged for the directory that led last, which has more than the bucket:
+// it leads again. A call that was interrupted is made again.
 func RejoinBucket(ctx context.Context, b bucket.Bucket, dir string, a Access) (*RejoinReport, error) {
 	if _, err := Describe(dir, a); err != nil { // it would be made
 		return nil, err
