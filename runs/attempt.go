@@ -272,13 +272,13 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
 		if b.other = info.Graph; err == nil {
-			b.back, err = w.another(ctx, j, info)
+			b.back, err = w.another(ctx, j, info, nil)
 		}
 		return b, err
 	}
 	head, info, err := w.thread(ctx, c.ThreadID)
 	if err == nil {
-		b.back, err = w.another(ctx, j, info)
+		b.back, err = w.another(ctx, j, info, head)
 		c = j.claim
 	}
 	if err != nil || b.back != nil {

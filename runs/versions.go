@@ -28,17 +28,32 @@ func (w *Worker) serve(ctx context.Context) (others map[string][]string, err err
 // another returns how a run is given back whose thread this worker leaves to workers of another version: that
 // of the last attempt at a run of the thread, which may have left writes behind a checkpoint of the version
 // before, or else that of the newest checkpoint. It returns nil for one that goes on here, and notes the version
-// with it. The worker owns the thread.
-func (w *Worker) another(ctx context.Context, j *job, info saver.ThreadInfo) (*Outcome, error) {
-	c, own, version := j.claim, w.Graphs[j.claim.Graph].Version(), info.Version
-	if c.Version != "" && (c.Before != "" || c.Epoch > 1) { // else it is that of this claim
+// with it. The worker owns the thread. head is its newest checkpoint, nil if that was not read.
+func (w *Worker) another(ctx context.Context, j *job, info saver.ThreadInfo, head *saver.Tuple) (*Outcome, error) {
+	c, own := j.claim, w.Graphs[j.claim.Graph].Version()
+	// The information has no version of a thread that is done. Where the run before was of this version, the thread is.
+	unsaid := info.Status == saver.StatusDone && (c.Before != own || c.Version != own)
+	if head == nil && info.Head != "" && (unsaid || c.Before != "" && info.Version != "" && c.Before != info.Version) {
+		var err error
+		if head, _, err = w.thread(ctx, c.ThreadID); err != nil {
+			return nil, err
+		}
+	}
+	graph, stored := info.Graph, info.Version
+	if unsaid && head != nil && head.Note != nil {
+		graph, stored = head.Note.Graph, head.Note.Version
+	}
+	version := stored
+	// What was stored by hand is newer than the run before.
+	byHand := c.Epoch == 1 && head != nil && head.Metadata.RunID() == "" && len(head.PendingWrites) == 0
+	if c.Version != "" && (c.Before != "" || c.Epoch > 1) && !byHand { // else it is that of this claim
 		version = c.Version
 	}
 	theirs := version != own
 	if !theirs { // it may not fit the checkpoint all the same
-		version = info.Version
+		version = stored
 	}
-	if version != "" && version != own && info.Graph == w.Graphs[c.Graph].Name() {
+	if version != "" && version != own && graph == w.Graphs[c.Graph].Name() {
 		if back, err := w.leave(ctx, c, version, theirs, info.Status); back != nil || err != nil {
 			return back, err
 		}

@@ -237,3 +237,73 @@ func TestSleepAcrossVersions(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// memo is a graph with a field that version 1 does not know, whose threads end.
+func (h rollout) memo(version string) *pregel.Graph {
+	return must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string])), graph.Key("memo", channel.LastValue[string]())).
+		Node("say", func(context.Context, any) (any, error) {
+			return map[string]any{"log": []string{version}, "memo": "kept"}, nil
+		}).Edge(graph.Start, "say").Compile(graph.Options{Name: "g", Version: version, Saver: h.saver}))
+}
+
+// TestNextTurnStaysWithItsVersion: new input to a thread that is done goes to its version as well: the other one would
+// drop the fields that it does not know.
+func TestNextTurnStaysWithItsVersion(t *testing.T) {
+	h := newRollout(t)
+	w := h.worker()
+	w.Graphs, w.Name = map[string]*pregel.Graph{"g": h.memo("2")}, "worker 2"
+	now := h.start(w)
+	h.wait(h.submit(runs.Request{Spec: runs.Spec{ThreadID: "t"}, Input: in("one")}), runs.Success)
+	now()
+	if _, err := h.queue.Serve(t.Context(), "busy", map[string]string{"g": "2"}); err != nil {
+		t.Fatal(err)
+	}
+	old := h.deploy("1", "ask", nil)
+	r := h.submit(runs.Request{Spec: runs.Spec{ThreadID: "t"}, Input: in("two")})
+	h.until("it waits", pinnedTo("2", 1))
+	w = h.worker()
+	w.Graphs, w.Name = map[string]*pregel.Graph{"g": h.memo("2")}, "worker 2"
+	h.start(w)
+	if r = h.wait(r, runs.Success); r.Version != "2" {
+		t.Errorf("%+v", r)
+	}
+	old()
+	st := must(h.memo("2").GetState(t.Context(), pregel.Thread("t")))
+	if got := fmt.Sprint(st.Values); got != "map[log:[one 2 two 2] memo:kept]" {
+		t.Error(got)
+	}
+}
+
+// TestEditedByAnotherVersion: what a version stored by hand is newer than the run of the version before it.
+func TestEditedByAnotherVersion(t *testing.T) {
+	h := newRollout(t)
+	old := h.deploy("1", "ask", nil)
+	h.ask("t")
+	h.ask("u")
+	old()
+	edit := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+		Node("ask", func(ctx context.Context, _ any) (any, error) {
+			answer, err := pregel.AskFor[string](ctx, "ok?")
+			return map[string]any{"log": []string{answer}}, err
+		}).
+		Node("say", func(context.Context, any) (any, error) { return map[string]any{"log": []string{"2"}}, nil }).
+		Sequence(graph.Start, "ask", "say").
+		Compile(graph.Options{Name: "g", Version: "2", Saver: h.saver}))
+	for _, thread := range []string{"t", "u"} {
+		if _, err := edit.UpdateState(t.Context(), pregel.Thread(thread), pregel.StateUpdate{Values: map[string]any{"log": []string{"yes"}}, AsNode: "ask"}, pregel.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, version := range []string{"1", "2"} { // both are alive
+		if _, err := h.queue.Serve(t.Context(), "busy "+version, map[string]string{"g": version}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old = h.deploy("1", "ask", nil)
+	r := h.submit(runs.Request{Spec: runs.Spec{ThreadID: "t"}})
+	h.until("it waits", pinnedTo("2", 1))
+	old()
+	h.deploy("2", "ask", nil)
+	h.ended(r, "2")
+	h.ended(h.submit(runs.Request{Spec: runs.Spec{ThreadID: "u"}}), "2")
+}
