@@ -303,7 +303,8 @@ func (q *Local) finished(r Run, o Outcome) Run {
 		if r.Pinned {
 			r.Version = o.Version
 		}
-		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() || r.Waiting && woken {
+		unaware := r.Cancel == Rollback && (o.Waiting || o.Yields || o.Version != "") // its worker went on as if it were not cancelled
+		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() || r.Waiting && woken || unaware {
 			r.After = q.now()
 		}
 	}

@@ -254,15 +254,17 @@ SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 	// yields, $16 the version to pin it to or ''. What is given back and was to be interrupted has ended. Workers are woken if there is
 	// something for them.
 	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
-	st.finish = q(strings.ReplaceAll(`
+	// The run is to be rolled back, and its worker went on as if it were not.
+	const unaware = `($3 = 'pending' AND r.cancel = 'rollback' AND ($4 OR $15 OR $16 <> ''))`
+	st.finish = q(strings.NewReplacer("BACK", back, "UNAWARE", unaware).Replace(`
 WITH `+clockOf("$12")+`, r AS (
 	UPDATE @.stele_runs r SET
 		status = CASE WHEN $3 = 'pending' AND NOT BACK THEN 'interrupted' ELSE $3 END,
 		waiting = $4::bool AND ($3 <> 'pending' OR BACK), error = $5,
 		attempt = CASE WHEN $4 AND BACK THEN 0 WHEN $7 THEN greatest(r.attempt - 1, 0) ELSE r.attempt END,
 		started_at = CASE WHEN $15::bool AND BACK THEN NULL ELSE r.started_at END,
-		after_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
-		due_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN BACK THEN coalesce($6, t.now) END,
+		after_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
+		due_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN BACK THEN coalesce($6, t.now) END,
 		ended_at = CASE WHEN NOT BACK THEN t.now END,
 		version = CASE WHEN $16::text <> '' AND BACK AND r.cancel = '' THEN $16 ELSE r.version END,
 		pinned = $16 <> '' AND BACK AND r.cancel = '',
@@ -272,7 +274,7 @@ WITH `+clockOf("$12")+`, r AS (
 ), `+lastEvent("CASE r.status WHEN 'interrupted' THEN $10 ELSE $8 END", "CASE r.status WHEN 'interrupted' THEN $11::bytea ELSE $9::bytea END")+`
 SELECT `+fenced("$14")+`, CASE WHEN r.status = 'pending' OR EXISTS (
 	SELECT FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL AND o.id <> r.id) THEN pg_notify($14::text, '')::text END
-FROM (SELECT 1) one LEFT JOIN r ON true`, "BACK", back))
+FROM (SELECT 1) one LEFT JOIN r ON true`))
 
 	// $3 kinds, $4 namespaces as JSON or NULL, $5 kinds of data, $6 data, $7 clock, $8 call, $9
 	// channel. The name of the call is in the last row.

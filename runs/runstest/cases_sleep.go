@@ -103,6 +103,19 @@ var sleepCases = []testCase{
 			e.Errorf("%+v", got)
 		}
 	}},
+	{"sleep", "a run that is to be rolled back is due however it was given back", func(e *env) {
+		for _, o := range []runs.Outcome{{Waiting: true}, {Waiting: true, Yields: true}, {Uncounted: true, Yields: true}, {Uncounted: true, Version: "2"}} {
+			r := e.submit(on("t"))
+			c := e.claim(r)
+			e.cancel(r.ID, runs.Rollback) // the worker does not know yet
+			o.Status, o.After = runs.Pending, e.clock.Now().Add(time.Hour)
+			e.finish(c, o)
+			if c = e.claim(r); c.Cancel != runs.Rollback {
+				e.Errorf("%+v", c)
+			}
+			e.finish(c, runs.Outcome{Status: runs.Interrupted})
+		}
+	}},
 	{"sleep", "wake", func(e *env) {
 		r, other := e.submit(on("t")), e.submit(on("other"))
 		e.sleep(e.claim(r), time.Hour)
