@@ -100,4 +100,12 @@ func TestMetricsAreCheap(t *testing.T) {
 	if err != nil || len(got.Runs) != 2 || got.Runs[0].Count != 10_000 || got.Runs[1].Count != 200 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// Of so many that sleep none hides those that nobody goes on with.
+	fill(`INSERT INTO stele_runs (id, thread_id, graph, status, waiting, priority, attempts, epoch, spec, due_at, after_at, created_at, started_at, version, pinned)
+		SELECT 's' || n, 's' || n, 'g', 'pending', n <= 11000, 0, 3, 1, '{}', now() + interval '1 day', now() + interval '1 day', now(), now(), '1', n > 11000
+		FROM generate_series(1, 11003) n`)
+	got, err = q.Metrics(t.Context())
+	if err != nil || !slices.ContainsFunc(got.Versions, func(v metrics.QueueVersion) bool { return v.Version == "1" && v.Pinned == 3 }) {
+		t.Errorf("%+v, %v", got.Versions, err)
+	}
 }

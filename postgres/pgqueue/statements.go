@@ -178,13 +178,16 @@ WITH ` + clockOf("$1") + `, r AS (
 SELECT r.graph, r.status, count(*), greatest(extract(epoch FROM min(t.now) - min(r.since)), 0)::float8 FROM r, t
 GROUP BY r.graph, r.status ORDER BY r.graph COLLATE "C", r.status COLLATE "C"`)
 
-	// $1 clock, $2 how many of each, as above, or NULL.
+	// $1 clock, $2 how many of each, as above, or NULL. Those that are pinned are counted first: others may sleep in
+	// such numbers that they would not be met.
 	st.versions = q(`
 WITH ` + clockOf("$1") + `, r AS (
 	SELECT graph, version, count(*) AS runs, count(*) FILTER (WHERE pinned) AS pinned FROM (
-		(SELECT graph, version, pinned FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL LIMIT $2::bigint)
+		(SELECT graph, version, true AS pinned FROM @.stele_runs WHERE pinned AND ended_at IS NULL LIMIT $2::bigint)
 		UNION ALL
-		(SELECT graph, version, pinned FROM @.stele_runs WHERE started_at IS NULL AND ended_at IS NULL LIMIT $2)) open
+		(SELECT graph, version, false FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL AND NOT pinned LIMIT $2)
+		UNION ALL
+		(SELECT graph, version, false FROM @.stele_runs WHERE started_at IS NULL AND ended_at IS NULL AND NOT pinned LIMIT $2)) open
 	GROUP BY graph, version
 ), w AS (
 	SELECT v.graph, v.version, count(*) AS workers
