@@ -304,8 +304,11 @@ func (q *Local) finished(r Run, o Outcome) Run {
 			r.Version = o.Version
 		}
 		unaware := r.Cancel == Rollback && (o.Waiting || o.Yields || o.Version != "") // its worker went on as if it were not cancelled
-		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() || r.Waiting && woken || unaware {
+		switch r.After = o.After.UTC().Truncate(time.Microsecond); {
+		case r.Waiting && woken || unaware:
 			r.After = q.now()
+		case o.After.IsZero():
+			r.After = q.now().Add(o.Delay).Truncate(time.Microsecond)
 		}
 	}
 	if r.Status.Ended() {

@@ -165,9 +165,11 @@ type Outcome struct {
 	Error   string // see Run.Error
 	// After is when a run that is given back may be claimed again.
 	After time.Time
+	// Delay, without After, is for how long it may not be claimed, by the queue's clock. The worker's may be another.
+	Delay time.Duration
 	// Uncounted takes the attempt back: it was not the run's fault. A run that sleeps has no attempts.
 	Uncounted bool
-	// Version, of a run that is given back, pins it: until After it is only for workers with this version of its
+	// Version, of a run that is given back, pins it: until then it is only for workers with this version of its
 	// graph. A run with a requested cancellation is for all.
 	Version string
 	// Yields gives the thread up as well, of a run that is given back: others of the thread may begin before it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
@@ -78,7 +77,7 @@ func (w *Worker) leave(ctx context.Context, c Claim, version string, theirs bool
 		return &Outcome{Status: Pending, Uncounted: true}, nil
 	}
 	g, declared := w.Graphs[c.Graph], w.Graphs[c.Graph].MigratesFrom(version)
-	back := &Outcome{Status: Pending, Uncounted: true, Version: version, After: time.Now().Add(w.Queue.LeaseTime())}
+	back := &Outcome{Status: Pending, Uncounted: true, Version: version, Delay: w.Queue.LeaseTime()}
 	if theirs && !declared {
 		others, err := w.serve(ctx)
 		if err != nil {
@@ -103,7 +102,7 @@ func (w *Worker) leave(ctx context.Context, c Claim, version string, theirs bool
 	case declared || !w.Pinned:
 		return nil, nil
 	}
-	back.After = time.Now().Add(heldFor * w.Queue.LeaseTime())
+	back.Delay = heldFor * w.Queue.LeaseTime()
 	w.logger().Warn("a run waits for a worker with the version that stored its thread", "run", c.ID, "thread", c.ThreadID, "graph", c.Graph,
 		"version", version, "here", g.Version(), pregel.LogError(broken))
 	return back, nil

@@ -307,3 +307,24 @@ func TestEditedByAnotherVersion(t *testing.T) {
 	h.ended(r, "2")
 	h.ended(h.submit(runs.Request{Spec: runs.Spec{ThreadID: "u"}}), "2")
 }
+
+// TestPinnedByTheQueuesClock: how long a run is left to others is told by the queue's clock, not by the worker's.
+func TestPinnedByTheQueuesClock(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		h := newRollout(t)
+		h.clock.Move(ahead)
+		old := h.deploy("1", "ask", nil)
+		h.ask("t")
+		old()
+		if _, err := h.queue.Serve(t.Context(), "busy", map[string]string{"g": "1"}); err != nil {
+			t.Fatal(err)
+		}
+		h.deploy("2", "ask", nil)
+		r := h.answer("t")
+		h.until("it waits", pinnedTo("1", 1))
+		r = must(h.queue.Get(t.Context(), r.ID))
+		if want := h.clock.Now().Add(h.queue.LeaseTime()).Truncate(time.Microsecond); !r.Pinned || !r.After.Equal(want) {
+			t.Errorf("ahead by %v: %+v, want it after %v", ahead, r, want)
+		}
+	}
+}

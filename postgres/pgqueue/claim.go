@@ -231,7 +231,7 @@ func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error 
 			add(b, name)
 		}
 		b.Queue(q.sql.finish, c.ID, c.Epoch, string(o.Status), o.Waiting, runs.Text(o.Error), zeronull.Timestamptz(o.After), o.Uncounted,
-			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel, o.Yields, o.Version)
+			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel, o.Yields, o.Version, o.Delay.Microseconds())
 	}, func(b *pgx.Batch, name pgdb.Call, applied *bool) {
 		b.Queue(q.sql.changedBy, c.ID, [16]byte(name)).QueryRow(pgdb.Row(applied))
 	})

@@ -254,7 +254,7 @@ SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $3 status, $4 waiting, $5 error, $6 after or NULL, $7 uncounted, $8 and $9 the data of the
 	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel, $15
-	// yields, $16 the version to pin it to or ''. What is given back and was to be interrupted has ended. Workers are woken if there is
+	// yields, $16 the version to pin it to or '', $17 the delay in microseconds, without $6. What is given back and was to be interrupted has ended. Workers are woken if there is
 	// something for them.
 	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
 	// The run is to be rolled back, and its worker went on as if it were not.
@@ -266,8 +266,8 @@ WITH `+clockOf("$12")+`, r AS (
 		waiting = $4::bool AND ($3 <> 'pending' OR BACK), error = $5,
 		attempt = CASE WHEN $4 AND BACK THEN 0 WHEN $7 THEN greatest(r.attempt - 1, 0) ELSE r.attempt END,
 		started_at = CASE WHEN $15::bool AND BACK THEN NULL ELSE r.started_at END,
-		after_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
-		due_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN BACK THEN coalesce($6, t.now) END,
+		after_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now + $17 * interval '1 microsecond') ELSE r.after_at END,
+		due_at = CASE WHEN $4 AND BACK AND r.waiting OR UNAWARE THEN t.now WHEN BACK THEN coalesce($6, t.now + $17 * interval '1 microsecond') END,
 		ended_at = CASE WHEN NOT BACK THEN t.now END,
 		version = CASE WHEN $16::text <> '' AND BACK AND r.cancel = '' THEN $16 ELSE r.version END,
 		pinned = $16 <> '' AND BACK AND r.cancel = '',

@@ -40,7 +40,7 @@ func (e *env) takes(worker, want string) runs.Claim {
 // pin gives a run back for workers of a version, for d.
 func (e *env) pin(c runs.Claim, version string, d time.Duration) {
 	e.Helper()
-	e.finish(c, runs.Outcome{Status: runs.Pending, Uncounted: true, Version: version, After: e.clock.Now().Add(d)})
+	e.finish(c, runs.Outcome{Status: runs.Pending, Uncounted: true, Version: version, Delay: d})
 }
 
 func (e *env) versions(want ...metrics.QueueVersion) {
