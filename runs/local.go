@@ -311,7 +311,7 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 	l, to := &localRun{}, r
 	o := q.offered(r)
 	if o != nil {
-		to, l.until = q.claimed(r, o.worker), q.leased()
+		to, l.until = q.claimed(r, o.worker, nil), q.leased()
 	}
 	if err := q.save(ctx, l, to, nil, others...); err != nil {
 		return Run{}, err

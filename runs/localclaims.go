@@ -41,7 +41,7 @@ func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Cla
 }
 
 func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, time.Time, error) {
-	if err := q.save(ctx, r, q.claimed(r.Run, worker), nil); err != nil {
+	if err := q.save(ctx, r, q.claimed(r.Run, worker, nil), nil); err != nil {
 		return nil, time.Time{}, err
 	}
 	r.until = q.leased()
@@ -120,10 +120,16 @@ func (q *Local) versions() []metrics.QueueVersion {
 	})
 }
 
-// claimed is a run as it is when a worker has claimed it.
-func (q *Local) claimed(r Run, worker string) Run {
+// claimed is a run as it is when a worker has claimed it. over is the run whose end is stored with that, nil for none.
+func (q *Local) claimed(r Run, worker string, over *Run) Run {
 	r.Status, r.Worker, r.Waiting, r.Pinned = Running, worker, false, false
-	r.Version = cmp.Or(r.Version, q.before(r), q.workers[worker].versions[r.Graph])
+	before := q.before(r)
+	if over != nil && over.ThreadID == r.ThreadID {
+		if before = over.Version; over.Graph != r.Graph {
+			before = ""
+		}
+	}
+	r.Version = cmp.Or(r.Version, before, q.workers[worker].versions[r.Graph])
 	r.Attempt++
 	r.Epoch++
 	if r.Started.IsZero() {
@@ -352,7 +358,7 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 	if ended.to.Status.Ended() && ended.to.Last > 0 {
 		best := q.after(r, worker, graphs)
 		if best != nil && (best.Attempt < best.Attempts || best.Cancel != "") {
-			if begun, err = q.change(best, q.claimed(best.Run, worker), nil); err != nil {
+			if begun, err = q.change(best, q.claimed(best.Run, worker, &ended.to.Run), nil); err != nil {
 				return nil, false, err
 			}
 			ops = append(ops, begun.ops...)

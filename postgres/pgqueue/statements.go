@@ -260,7 +260,7 @@ SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 	// The run is to be rolled back, and its worker went on as if it were not.
 	const unaware = `($3 = 'pending' AND r.cancel = 'rollback' AND ($4 OR $15 OR $16 <> ''))`
 	st.finish = q(strings.NewReplacer("BACK", back, "UNAWARE", unaware).Replace(`
-WITH `+clockOf("$12")+`, r AS (
+WITH ` + clockOf("$12") + `, r AS (
 	UPDATE @.stele_runs r SET
 		status = CASE WHEN $3 = 'pending' AND NOT BACK THEN 'interrupted' ELSE $3 END,
 		waiting = $4::bool AND ($3 <> 'pending' OR BACK), error = $5,
@@ -274,8 +274,8 @@ WITH `+clockOf("$12")+`, r AS (
 		events = r.events + (NOT BACK)::int,
 		changed_by = $13
 	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.status = 'running' RETURNING r.*
-), `+lastEvent("CASE r.status WHEN 'interrupted' THEN $10 ELSE $8 END", "CASE r.status WHEN 'interrupted' THEN $11::bytea ELSE $9::bytea END")+`
-SELECT `+fenced("$14")+`, CASE WHEN r.status = 'pending' OR EXISTS (
+), ` + lastEvent("CASE r.status WHEN 'interrupted' THEN $10 ELSE $8 END", "CASE r.status WHEN 'interrupted' THEN $11::bytea ELSE $9::bytea END") + `
+SELECT ` + fenced("$14") + `, CASE WHEN r.status = 'pending' OR EXISTS (
 	SELECT FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL AND o.id <> r.id) THEN pg_notify($14::text, '')::text END
 FROM (SELECT 1) one LEFT JOIN r ON true`))
 

@@ -155,6 +155,28 @@ var versionCases = []testCase{
 		}
 		e.equal("before", e.takes("new", third.ID).Before, "")
 	}},
+	{"versions", "a run that is claimed as the one before ends has the version of that one", func(e *env) {
+		e.serve("old", "1")
+		e.end(e.takes("old", e.submit(on("t")).ID))
+		e.serve("new", "2")
+		r, next := e.submit(on("t")), e.submit(on("t"))
+		c := e.takes("new", r.ID)
+		c.Version = "2" // it goes on here
+		if err := e.q.Mark(e.ctx, c, ""); err != nil {
+			e.Fatalf("mark: %v", err)
+		}
+		e.emit(c, runs.KindAttempt)
+		got, err := e.worker().FinishAndClaim(e.ctx, c, runs.Outcome{Status: runs.Success}, "new", []string{"g"})
+		if err != nil {
+			e.Fatalf("claimed %+v, %v", got, err)
+		}
+		if got == nil { // it claims by Claim alone
+			c = e.takes("new", next.ID)
+			got = &c
+		}
+		e.equal("before", []string{got.Before, got.Version, e.get(next.ID).Version}, []string{"2", "2", "2"})
+		e.end(*got)
+	}},
 	{"versions", "a worker is alive for twice the lease time", func(e *env) {
 		e.equal("others", e.serve("old", "1"), map[string][]string{})
 		e.equal("others", e.serve("new", "2"), map[string][]string{"g": {"1"}})
