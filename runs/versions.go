@@ -15,13 +15,18 @@ import (
 // another one judges it again: it may be of a later version.
 const heldFor = 20
 
-// serve tells the queue which versions this worker has, and returns those of the others.
-func (w *Worker) serve(ctx context.Context) (others map[string][]string, err error) {
+// versions are those of the worker's graphs.
+func (w *Worker) versions() map[string]string {
 	versions := map[string]string{}
 	for name, g := range w.Graphs {
 		versions[name] = g.Version()
 	}
-	return w.Queue.Serve(ctx, w.name, versions)
+	return versions
+}
+
+// serve tells the queue which versions this worker has, and returns those of the others.
+func (w *Worker) serve(ctx context.Context) (others map[string][]string, err error) {
+	return w.Queue.Serve(ctx, w.name, w.versions())
 }
 
 // another returns how a run is given back whose thread this worker leaves to workers of another version: that

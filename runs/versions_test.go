@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -326,5 +327,19 @@ func TestPinnedByTheQueuesClock(t *testing.T) {
 		if want := h.clock.Now().Add(h.queue.LeaseTime()).Truncate(time.Microsecond); !r.Pinned || !r.After.Equal(want) {
 			t.Errorf("ahead by %v: %+v, want it after %v", ahead, r, want)
 		}
+	}
+}
+
+// TestVersionThatNoQueueNotes: a worker that cannot say which version it has does not begin.
+func TestVersionThatNoQueueNotes(t *testing.T) {
+	h := newRollout(t)
+	w := h.worker()
+	w.Graphs = map[string]*pregel.Graph{"g": must(graph.New(graph.Key("n", channel.LastValue[int]())).
+		Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n").
+		Compile(graph.Options{Name: "g", Version: "v\x00", Saver: h.saver}))}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := w.Run(ctx); !errors.Is(err, runs.ErrInvalid) {
+		t.Errorf("%v", err)
 	}
 }

@@ -30,7 +30,8 @@ type Worker struct {
 	Graphs map[string]*pregel.Graph
 	// Concurrency is how many runs are executed at a time; 0 is 16.
 	Concurrency int
-	// Name names the worker in its runs. "" is the host, the process and a random part.
+	// Name names the worker in its runs. Workers that are alive on one queue have different names: by its name the
+	// queue knows which versions a worker has. "" is the host, the process and a random part.
 	Name string
 	// Context makes the context of nodes from Spec.Context; nil hands them the map.
 	Context func(Run) (any, error)
@@ -121,6 +122,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if name == "" {
 		host, _ := os.Hostname()
 		name = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:6])
+	}
+	if err := CheckServed(name, w.versions()); err != nil {
+		return err
 	}
 	w.name = name
 	w.mu.Lock()
