@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -341,5 +342,51 @@ func TestVersionThatNoQueueNotes(t *testing.T) {
 	defer cancel()
 	if err := w.Run(ctx); !errors.Is(err, runs.ErrInvalid) {
 		t.Errorf("%v", err)
+	}
+}
+
+// tellsLate is a queue that is told late of a worker that looks for others, and hears first that it stops.
+type tellsLate struct {
+	runs.Queue
+	calls          atomic.Int32
+	looks, stopped chan struct{}
+}
+
+func (q *tellsLate) Serve(ctx context.Context, worker string, versions map[string]string) (map[string][]string, error) {
+	switch n := q.calls.Add(1); {
+	case len(versions) == 0:
+		others, err := q.Queue.Serve(ctx, worker, versions)
+		if n == 3 {
+			close(q.stopped)
+		}
+		return others, err
+	case n == 2:
+		close(q.looks)
+		select {
+		case <-q.stopped:
+		case <-ctx.Done(): // it did not look, but said once more that it is alive
+		}
+	}
+	return q.Queue.Serve(context.WithoutCancel(ctx), worker, versions)
+}
+
+// TestStoppedWorkerIsNotAlive: a worker that stops while it leaves a thread to others counts as alive no longer.
+func TestStoppedWorkerIsNotAlive(t *testing.T) {
+	h := newRollout(t)
+	old := h.deploy("1", "ask", nil)
+	h.ask("t")
+	old()
+	if _, err := h.queue.Serve(t.Context(), "busy", map[string]string{"g": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	q := &tellsLate{Queue: h.queue, looks: make(chan struct{}), stopped: make(chan struct{})}
+	stop := h.deploy("2", "ask", func(w *runs.Worker) { w.Queue = q })
+	h.answer("t")
+	<-q.looks
+	stop()
+	for _, v := range must(h.queue.Versions(t.Context())) {
+		if v.Version == "2" && v.Workers > 0 {
+			t.Errorf("%+v", v)
+		}
 	}
 }

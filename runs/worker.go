@@ -220,15 +220,21 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	close(jobs)
-	leaving, done := w.toTheEnd(ctx)
-	if _, err := w.Queue.Serve(leaving, name, nil); err != nil {
-		w.logger().Error("tell the queue that this worker stops", "error", err)
-	}
-	done()
+	w.leaves(ctx)
 	w.drain(end, &running)
+	w.leaves(ctx) // a run that was about to be left to others may have told the queue otherwise
 	end(nil)
 	<-renewing
 	return nil
+}
+
+// leaves tells the queue that this worker claims no more.
+func (w *Worker) leaves(ctx context.Context) {
+	leaving, done := w.toTheEnd(ctx)
+	defer done()
+	if _, err := w.Queue.Serve(leaving, w.name, nil); err != nil {
+		w.logger().Error("tell the queue that this worker stops", "error", err)
+	}
 }
 
 // place takes a place in free. It returns false if there was none until ctx ended, or for the time
