@@ -254,8 +254,8 @@ SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $3 status, $4 waiting, $5 error, $6 after or NULL, $7 uncounted, $8 and $9 the data of the
 	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel, $15
-	// yields, $16 the version to pin it to or '', $17 the delay in microseconds, without $6. What is given back and was to be interrupted has ended. Workers are woken if there is
-	// something for them.
+	// yields, $16 the version to pin it to or '', $17 the delay in microseconds, without $6. What is
+	// given back and was to be interrupted has ended. Workers are woken if there is something for them.
 	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
 	// The run is to be rolled back, and its worker went on as if it were not.
 	const unaware = `($3 = 'pending' AND r.cancel = 'rollback' AND ($4 OR $15 OR $16 <> ''))`
