@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
@@ -98,6 +99,14 @@ func sweep(ctx context.Context, queue runs.Queue) (int, error) {
 	return queue.Sweep(ctx, time.Now().AddDate(0, 0, -30))
 }
 
+func left(ctx context.Context, queue runs.Queue) error {
+	found, err := queue.Versions(ctx)
+	for _, v := range found {
+		fmt.Println(v.Graph, v.Version, v.Runs, "runs,", v.Pinned, "of them pinned,", v.Workers, "workers")
+	}
+	return err
+}
+
 // workOn is the program of the guide's page until use is over.
 func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(runs.Queue) error) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -152,7 +161,7 @@ func followAll(ctx context.Context, queue runs.Queue, run runs.Run) (kinds []run
 	return kinds, err
 }
 
-// TestGuide runs the guide's page about runs, whose snippets stand above.
+// TestGuide runs the guide's page about runs, whose snippets stand above, and what that about changes has of a queue.
 func TestGuide(t *testing.T) {
 	s, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
@@ -187,6 +196,16 @@ func TestGuide(t *testing.T) {
 		}
 		if err := schedule(t.Context(), queue); err != nil {
 			return err
+		}
+		if err := left(t.Context(), queue); err != nil {
+			return err
+		}
+		versions, err := queue.Versions(t.Context())
+		if err != nil {
+			return err
+		}
+		if want := []metrics.QueueVersion{{Graph: "orders", Version: g.Untyped().Version(), Workers: 1}}; !slices.Equal(versions, want) {
+			t.Errorf("versions %+v, want %+v", versions, want)
 		}
 		removed, err := sweep(t.Context(), queue)
 		if err != nil {
