@@ -166,7 +166,8 @@ export class Directory implements Endpoint {
       return undefined;
     }
     if (found) return `${this.path} is a file; name a directory for the store`;
-    if (fs.lstatSync(this.path, { throwIfNoEntry: false })) {
+    // Another client may have created a directory meanwhile.
+    if (fs.lstatSync(this.path, { throwIfNoEntry: false })?.isSymbolicLink()) {
       return `${this.path} is a link that leads to nothing; mend it, or remove it`;
     }
     // A store that was moved away is not replaced by an empty one.

@@ -93,6 +93,26 @@ def test_many_who_start_at_once_share_one_server(directory: Path) -> None:
     assert [p.communicate(timeout=120)[0] for p in processes] == ["4\n"] * 4
 
 
+def test_a_directory_that_comes_while_it_is_looked_for(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Path.stat
+
+    def and_then_another_client_makes_it(
+        path: Path, *, follow_symlinks: bool = True
+    ) -> os.stat_result:
+        try:
+            return look(path, follow_symlinks=follow_symlinks)
+        finally:
+            if path == directory:
+                os.makedirs(directory, exist_ok=True)
+
+    assert not directory.exists()
+    monkeypatch.setattr(Path, "stat", and_then_another_client_makes_it)
+    with SteleSaver.from_dir(directory) as saver:
+        assert saver.get_tuple(config()) is None
+
+
 def test_a_server_survives_who_started_it(directory: Path) -> None:
     run(
         "import sys; from langgraph.checkpoint.stele import SteleSaver\n"

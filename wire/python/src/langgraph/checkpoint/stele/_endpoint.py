@@ -10,11 +10,13 @@ A client that loses its server looks for one again, and starts one again.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import numbers
 import os
 import shutil
 import ssl
+import stat
 import subprocess
 import sys
 import tempfile
@@ -141,6 +143,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, numbers.Real)
 
 
+def _mode(path: Path) -> int | None:
+    """What lies there, by one look; None if nothing does."""
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+    except ValueError:  # it has U+0000
+        return None
+
+
 class Directory:
     """The server of a directory, which is started when there is none."""
 
@@ -218,13 +232,14 @@ class Directory:
 
     def _wrong(self) -> str | None:
         path = self.path
-        if path.is_dir():
+        mode = _mode(path)  # another client may create it at any moment
+        if mode is not None and stat.S_ISDIR(mode):
             self._seen = True
             # A store that was restored here has no LOCK before it is opened.
             if self._store and not any(path.glob("MANIFEST-*")):
                 return f"the store in {path} is gone; {_PUT_BACK}"
             return None
-        if path.exists():
+        if mode is not None:
             return f"{path} is a file; name a directory for the store"
         if path.is_symlink():
             return f"{path} is a link that leads to nothing; mend it, or remove it"
@@ -232,9 +247,10 @@ class Directory:
             return f"{path} is gone; {_PUT_BACK}"
         if not self._create:
             return f"{path} does not exist; create it, or leave out create=False"
-        if path.parent.is_dir():
+        mode = _mode(path.parent)
+        if mode is not None and stat.S_ISDIR(mode):
             return None
-        what = "is a file" if path.parent.exists() else "does not exist"
+        what = "is a file" if mode is not None else "does not exist"
         return f"{path.parent} {what}; create the directory, or check the path {path}"
 
     def address(self) -> Address | None:
