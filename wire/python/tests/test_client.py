@@ -499,6 +499,13 @@ def test_a_thread_that_waited_has_less_time(
         limit(connection, timeout)
 
     monkeypatch.setattr(_sync.Connection, "_wait_at_most", note)
+    receive, waits = _sync.Connection._receive, []  # of hello, the first and the second
+
+    def count(connection: _sync.Connection) -> Any:
+        waits.append(connection)
+        return receive(connection)
+
+    monkeypatch.setattr(_sync.Connection, "_receive", count)
     failed: list[BaseException] = []
 
     def delete(saver: SteleSaver) -> None:
@@ -515,13 +522,13 @@ def test_a_thread_that_waited_has_less_time(
     with SteleSaver.from_url(server.url, timeout=3600, max_connections=1) as saver:
         pool = saver._client._pool
         first = start(saver)
-        asyncio.run(until(lambda: len(held) == 1))
+        asyncio.run(until(lambda: len(held) == 1 and len(waits) == 2))
         second, third = start(saver), start(saver)
         asyncio.run(until(lambda: pool._waiting == 2))
         passed = 2000
         held[0][0].answer(held[0][1], {})
         first.join()
-        asyncio.run(until(lambda: len(held) == 2))
+        asyncio.run(until(lambda: len(held) == 2 and len(waits) == 3))
         passed = 4000
         held[1][0].answer(held[1][1], {})
         second.join()
