@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket"
@@ -147,6 +149,13 @@ func (h *bucketHome) looks(before int) bool {
 	return n > 2
 }
 
+// eraseUntil erases, and ends the context of the call when it has deleted, has begun to rewrite, and something is so.
+func (h *bucketHome) eraseUntil(s *disk.Saver, id string, so func() bool) error {
+	var rewrites atomic.Bool
+	req := disk.EraseRequest{Threads: []string{id}, Progress: func(metrics.EraseProgress) { rewrites.Store(true) }}
+	return h.endWhen(func() bool { return rewrites.Load() && so() }, func(ctx context.Context) error { return s.EraseRequest(ctx, req) })
+}
+
 // endWhen makes a call, and ends its context when something is so.
 func (h *bucketHome) endWhen(so func() bool, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(h.Context())
@@ -200,11 +209,8 @@ func TestEraseWaitsForTheBucket(t *testing.T) {
 			before := h.objects()
 			release := c.hold(h, s)
 			asked := len(h.sim.History())
-			waits := func() bool { // for what is in its way
-				n, _ := s.PendingErasures()
-				return n == 1 && (c.name == "the bucket is away" || h.looks(asked))
-			}
-			if err := h.endWhen(waits, func(ctx context.Context) error { return s.Erase(ctx, v.id) }); !errors.Is(err, saver.ErrEraseUnfinished) {
+			waits := func() bool { return c.name == "the bucket is away" || h.looks(asked) } // for what is in its way
+			if err := h.eraseUntil(s, v.id, waits); !errors.Is(err, saver.ErrEraseUnfinished) {
 				t.Fatalf("the erasure: %v", err)
 			}
 			if n, err := s.PendingErasures(); n != 1 || err != nil {
@@ -237,11 +243,7 @@ func TestErasePointOfTheSameRecord(t *testing.T) {
 	v := fill(t, s)
 	must(t, s.Flush(t.Context()))
 	h.sim.Disconnect("store")
-	deleted := func() bool {
-		n, _ := s.PendingErasures()
-		return n == 1
-	}
-	if err := h.endWhen(deleted, func(ctx context.Context) error { return s.Erase(ctx, v.id) }); !errors.Is(err, saver.ErrEraseUnfinished) {
+	if err := h.eraseUntil(s, v.id, func() bool { return true }); !errors.Is(err, saver.ErrEraseUnfinished) {
 		t.Fatalf("the erasure: %v", err)
 	}
 	h.sim.Connect("store")
