@@ -64,7 +64,7 @@ type soak struct {
 	chats [][]bench.Step
 	begin time.Time
 
-	puts              atomic.Int64 // begun
+	puts              []atomic.Int64 // of each caller, begun
 	expired, retained atomic.Int64
 
 	mu   sync.Mutex
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Puts < 100 || o.Windows < 4 || o.Workers < 1 {
 		return Report{}, fmt.Errorf("soak: %d puts, %d windows and %d workers are no day", o.Puts, o.Windows, o.Workers)
 	}
-	k := &soak{Options: o, begin: time.Unix(1_767_225_600, 0), took: make([]latencies, o.Windows), seen: make([]Window, o.Windows)}
+	k := &soak{Options: o, begin: time.Unix(1_767_225_600, 0), puts: make([]atomic.Int64, o.Workers), took: make([]latencies, o.Windows), seen: make([]Window, o.Windows)}
 	for i := range 16 {
 		chat := bench.NewData(uint64(100 + i)).Chat(40)
 		for n := range chat {
@@ -102,9 +102,19 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return rep, errors.Join(err, k.s.Close())
 }
 
-// now is the time of the day: each put takes its share of it.
+// behind is how many puts have begun, counted by the caller that has begun the fewest.
+func (k *soak) behind() int64 {
+	n := k.puts[0].Load()
+	for i := range k.puts {
+		n = min(n, k.puts[i].Load())
+	}
+	return n * int64(k.Workers)
+}
+
+// now is the time of the day: each put takes its share of it. It is the time of the caller that is behind, so that
+// no thread expires while its caller is between two calls, however long the system does not let it run.
 func (k *soak) now() time.Time {
-	return k.begin.Add(time.Duration(float64(day) * float64(k.puts.Load()) / float64(k.Puts)))
+	return k.begin.Add(time.Duration(float64(day) * float64(k.behind()) / float64(k.Puts)))
 }
 
 func (k *soak) window(put int64) int {
@@ -151,11 +161,8 @@ func (k *soak) work(ctx context.Context, worker int) error {
 	}
 	active := make([]conversation, min(32, max(1, k.Puts/2000/k.Workers)))
 	begun := 0
-	for {
-		put := k.puts.Add(1) - 1
-		if put >= int64(k.Puts) {
-			return nil
-		}
+	for put := int64(worker); put < int64(k.Puts); put += int64(k.Workers) {
+		k.puts[worker].Add(1)
 		c := &active[r.IntN(len(active))]
 		if c.turn == len(c.steps) {
 			begun++
@@ -187,6 +194,7 @@ func (k *soak) work(ctx context.Context, worker int) error {
 			}
 		}
 	}
+	return nil
 }
 
 // keepHouse applies retention and TTL, over and over.

@@ -31,7 +31,7 @@ func (k *soak) watch(ctx context.Context, over <-chan struct{}) error {
 		if err != nil {
 			return err
 		}
-		n := k.window(min(k.puts.Load(), int64(k.Puts)-1))
+		n := k.window(min(k.behind(), int64(k.Puts)-1))
 		w := &k.seen[n]
 		w.DiskMax, w.Goroutines = max(w.DiskMax, disk), max(w.Goroutines, runtime.NumGoroutine())
 		if n > last || ended {
