@@ -17,6 +17,7 @@ import (
 // the list is never logged whole because a chain has become too long. LINEAR_MESSAGE
 // is the size of a message; values stay below the largest that is patched up to 1,280.
 func TestLogOfAChatIsLinear(t *testing.T) {
+	t.Parallel()
 	const from = 200
 	size := 64
 	if s := os.Getenv("LINEAR_MESSAGE"); s != "" {

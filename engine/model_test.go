@@ -469,6 +469,7 @@ func (w *world) checkPartition(t *index.Partition, want map[string][]string) {
 // kills and reopenings, with the index lost now and then, and compares the store with
 // the model after each.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	runs, seed := 25, rand.Uint64()
 	if s := os.Getenv("ENGINE_RUNS"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -13,6 +13,7 @@ import (
 // Copies cost the log a few bytes each, but the index all their entries. However
 // many are made between two images, the store can be saved, flushed and closed.
 func TestManyCopiesBetweenImages(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
 	o := Options{FS: mem, ManualWork: true}

@@ -288,6 +288,7 @@ func TestReplicaPointAgain(t *testing.T) {
 
 // TestReplicaSeedsAnyEnd seeds a bucket from a store that crashed anywhere, while files of its log began and ended.
 func TestReplicaSeedsAnyEnd(t *testing.T) {
+	t.Parallel()
 	fs := crashfs.New()
 	o := Options{FS: fs, Inline: true, ManualWork: true, LogFileSize: minLogFile}
 	e, err := Open("store", o)
@@ -328,6 +329,7 @@ func TestReplicaSeedsAnyEnd(t *testing.T) {
 // TestReplicaLongClose has a Close that takes longer than it may wait for the bucket, and does not wait for it: the lease is given
 // back, and the bucket has all.
 func TestReplicaLongClose(t *testing.T) {
+	t.Parallel()
 	sim := buckettest.NewSim(nil)
 	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim, Interval: time.Millisecond}})
 	if err != nil {

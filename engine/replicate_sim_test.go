@@ -539,7 +539,8 @@ func (w *replicaWorld) step() {
 // the bucket fails in every way. What is read is a prefix of the order of commits, of whole calls; nothing that may
 // not be lost is; no two leaders acknowledge one record.
 func TestReplicaHistories(t *testing.T) {
-	n := 60
+	t.Parallel()
+	n := 30
 	if testing.Short() {
 		n = 15
 	}

@@ -121,6 +121,7 @@ func keysOf(t testing.TB, e *Engine) []string {
 // TestReplicaRestore restores to the end, to records and to times; opens what was restored, with the bucket and without; and
 // has the old directory back.
 func TestReplicaRestore(t *testing.T) {
+	t.Parallel()
 	for _, sealed := range []bool{false, true} {
 		t.Run(fmt.Sprint("sealed ", sealed), func(t *testing.T) {
 			root, sim := t.TempDir(), buckettest.NewSim(nil)
@@ -290,6 +291,7 @@ func TestReplicaDiverged(t *testing.T) {
 // TestReplicaBucketAway writes in mode Async while the bucket is away, and more than is kept in memory: no commit waits. Flushes go on,
 // and the log stays until the bucket has it. When the bucket is back it gets all.
 func TestReplicaBucketAway(t *testing.T) {
+	t.Parallel()
 	root, sim := t.TempDir(), buckettest.NewSim(nil)
 	opts := Options{Replica: Replica{Bucket: sim.Client("m"), Interval: time.Millisecond, queueBytes: 4000}, ManualWork: true, LogFileSize: minLogFile}
 	e, err := Open(filepath.Join(root, "s"), opts)
@@ -481,6 +483,7 @@ func TestReplicaHalfRestored(t *testing.T) {
 // TestReplicaSeeds has a bucket that takes no files: in mode Sync nothing is acknowledged, nor written, before there is something to
 // restore.
 func TestReplicaSeeds(t *testing.T) {
+	t.Parallel()
 	var away atomic.Bool
 	away.Store(true)
 	sim := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {

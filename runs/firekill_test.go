@@ -117,6 +117,7 @@ func (q *dyingQueue) Advance(ctx context.Context, id string, from, to time.Time)
 // they are due, again and again: each time that was stored as the next one of a schedule has one run, and it
 // ends. STELE_SEED repeats the times, STELE_FIRE_KILLS makes it longer.
 func TestKillsAtFire(t *testing.T) {
+	t.Parallel()
 	seed, kills := environment("STELE_SEED", int(time.Now().UnixNano()%1e9)), environment("STELE_FIRE_KILLS", 16)
 	t.Logf("STELE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))

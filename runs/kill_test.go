@@ -79,10 +79,16 @@ func tortured(dir string) error {
 // TestKills kills a program at random, again and again: every run comes to its end, every
 // effect counts once, and no task begins again after its writes were acknowledged.
 // STELE_SEED repeats the times, STELE_TORTURE_RUNS makes it longer.
-func TestKills(t *testing.T) { kills(t, func(*rand.Rand) int { return 3 }) }
+func TestKills(t *testing.T) {
+	t.Parallel()
+	kills(t, func(*rand.Rand) int { return 3 })
+}
 
 // TestDeploysOnDisk is TestKills with another version of the graph each time, forwards and back.
-func TestDeploysOnDisk(t *testing.T) { kills(t, func(r *rand.Rand) int { return 1 + r.IntN(3) }) }
+func TestDeploysOnDisk(t *testing.T) {
+	t.Parallel()
+	kills(t, func(r *rand.Rand) int { return 1 + r.IntN(3) })
+}
 
 // kills runs the program with a version of its graph that is drawn anew after each kill.
 func kills(t *testing.T, version func(*rand.Rand) int) {

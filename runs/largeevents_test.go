@@ -14,6 +14,7 @@ import (
 // TestLargeEvents: events that are too large for one item together are stored, by Append and by
 // Finish, and read again one by one.
 func TestLargeEvents(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	q, c := claimed(t)
 	large, small := serde.Typed{Kind: "json", Data: make([]byte, 7<<20)}, serde.Typed{Kind: "json", Data: []byte("1")}

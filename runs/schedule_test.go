@@ -75,6 +75,7 @@ func TestDueAt(t *testing.T) {
 // TestScheduleCatchesUp: one run makes up for the times that passed while no worker lived, or while
 // the machine slept. A schedule that a clock which was far ahead has put off is due again soon.
 func TestScheduleCatchesUp(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.add("g", says("a"))
 	put := func(id, cron string) runs.Schedule {

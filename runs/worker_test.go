@@ -368,6 +368,7 @@ func TestLateRollback(t *testing.T) {
 // A question ends its run; the answer is a run of its own. An attempt that was not reported
 // after it took the answer does not answer the next question with it.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var ahead atomic.Int64 // of the clock
 	const lease = time.Minute
@@ -637,6 +638,7 @@ func TestLateClaim(t *testing.T) {
 
 // Two workers make one run of each time of a schedule.
 func TestSchedule(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.add("g", says("a"))
 	s, err := h.queue.PutSchedule(t.Context(), runs.Schedule{ID: "s", Cron: "@every 1s", Spec: runs.Spec{Graph: "g", ThreadID: "t"}})
@@ -701,6 +703,7 @@ func TestNoNextRun(t *testing.T) {
 // TestScheduleOfBusyWorker: a worker that goes on with one run after the other submits those of its
 // schedules all the same.
 func TestScheduleOfBusyWorker(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	done := make(chan struct{})
 	h.add("g", func(context.Context, []string) (string, error) {
@@ -737,6 +740,7 @@ func TestScheduleOfBusyWorker(t *testing.T) {
 
 // A queue whose clock is ahead calls a run due that still sleeps. It is not claimed again and again until then.
 func TestSleepersOfAQueueWhoseClockIsAhead(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	ahead := func() time.Time { return time.Now().Add(time.Hour) }
 	h.queue = must(runs.NewLocal(t.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{Clock: ahead}))

@@ -100,6 +100,7 @@ func (h *bucketHome) gone(before map[string]bool, v *victim) {
 // TestEraseReachesTheBucket: when Erase returns nil, neither the directory nor the bucket holds what was erased, in
 // every mode, while others write, and no earlier moment can be restored.
 func TestEraseReachesTheBucket(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []replica.Mode{replica.Async, replica.Bounded, replica.Sync} {
 		t.Run(string(mode), func(t *testing.T) {
 			h := newBucketHome(t, mode)
@@ -177,6 +178,7 @@ func (h *bucketHome) endWhen(so func() bool, call func(context.Context) error) e
 // TestEraseWaitsForTheBucket: while the bucket is away, or a reader of it needs what was before, an erasure is
 // unfinished. It is finished by a later call, or by the next Open.
 func TestEraseWaitsForTheBucket(t *testing.T) {
+	t.Parallel()
 	away := func(h *bucketHome, _ *disk.Saver) func() {
 		h.sim.Disconnect("store")
 		return func() { h.sim.Connect("store") }
@@ -236,6 +238,7 @@ func TestEraseWaitsForTheBucket(t *testing.T) {
 // TestErasePointOfTheSameRecord: an erasure is interrupted once it has deleted, and a point is made before it is finished. The erasure's
 // own point is behind the same record, and takes the place of that one, whose files have all that was deleted.
 func TestErasePointOfTheSameRecord(t *testing.T) {
+	t.Parallel()
 	h := newBucketHome(t, replica.Async)
 	h.opts.ManualWork, h.opts.Replica.PointEvery = true, time.Nanosecond
 	s := h.open()

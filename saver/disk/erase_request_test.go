@@ -211,6 +211,7 @@ func TestEraseRequestCancelled(t *testing.T) {
 // each namespace is there as it was, or is deleted and the erasure known to be
 // unfinished, and can be finished.
 func TestEraseRequestCrashStates(t *testing.T) {
+	t.Parallel()
 	const threads = 66 // two commits
 	fs := crashfs.New()
 	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true})

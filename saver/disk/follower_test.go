@@ -192,6 +192,7 @@ func TestFollowerRequests(t *testing.T) {
 // TestFollowerConforms runs the conformance kit on a leader, and reads all that it reads at a follower. An erasure deletes what a
 // follower needs that has not caught up, so the kit makes none.
 func TestFollowerConforms(t *testing.T) {
+	t.Parallel()
 	savertest.RunWith(t, func(t *testing.T) saver.Saver {
 		in := disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}
 		p := newPairIn(t, disk.Replica{Mode: replica.Sync}, "stores", in)

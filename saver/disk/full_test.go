@@ -87,6 +87,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 // room for, it is given back all the same while the device is full: also if it was deleted before
 // that.
 func TestLittleIsFreedOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, before := range []bool{false, true} {
 		t.Run(fmt.Sprint("before ", before), func(t *testing.T) { littleIsFreed(t, before) })
 	}

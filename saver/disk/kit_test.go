@@ -24,6 +24,7 @@ func openFor(t *testing.T, dir string, opts disk.Options, sim disk.Simulation) *
 }
 
 func TestKitOnDisk(t *testing.T) {
+	t.Parallel()
 	savertest.Run(t, func(t *testing.T) saver.Saver {
 		return openFor(t, t.TempDir(), disk.Options{}, disk.Simulation{})
 	})

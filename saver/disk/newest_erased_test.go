@@ -205,6 +205,7 @@ func (s *erasing) scan() {
 // TestNewestOfErasures: whatever is erased, copied, begun anew or refused, in whatever order with
 // listings and Close, a listing has all that is living, and no file has anything that was erased.
 func TestNewestOfErasures(t *testing.T) {
+	t.Parallel()
 	seen := map[string]int{}
 	for seed := range uint64(8) {
 		s := newErasing(t, seed)

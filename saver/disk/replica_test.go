@@ -14,6 +14,7 @@ import (
 
 // TestRestoredConforms runs the conformance kit on stores that were restored from a bucket, and go on in it.
 func TestRestoredConforms(t *testing.T) {
+	t.Parallel()
 	savertest.Run(t, func(t *testing.T) saver.Saver {
 		root, sim := t.TempDir(), buckettest.NewSim(nil)
 		opts := disk.Options{Replica: disk.Replica{Bucket: sim, Mode: "sync", TTL: time.Minute}}

@@ -70,6 +70,7 @@ func (r *retainedThread) child(of saver.Config, id string, v saver.Value) saver.
 // checkpoints of a thread, alone and beside somebody who puts meanwhile. What it leaves of the
 // lists of runs is what the checkpoints that stayed have.
 func TestRetainIsLinear(t *testing.T) {
+	t.Parallel()
 	const n = 8000
 	for name, beside := range map[string]bool{"alone": false, "beside a writer": true} {
 		t.Run(name, func(t *testing.T) {
