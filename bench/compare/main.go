@@ -13,6 +13,7 @@
 //	go run . -scale        # what a call costs in stores of 10,000 to 1,000,000 checkpoints
 //	go run . -beside       # puts beside a compaction
 //	go run . -soak 1000000 # a day of agents, of so many puts
+//	go run . -replicas     # a copy in object storage, beside litestream; needs versitygw and litestream in the PATH
 //
 // W2, W5 and fill also put realistic data, made by bench.Fleet, in cells of their own such as
 // W2/realistic.
@@ -44,6 +45,13 @@ func main() {
 		child(spec)
 		return
 	}
+	if spec := os.Getenv(replicaVariable); spec != "" {
+		if err := replicaChild(spec); err != nil {
+			fmt.Fprintln(os.Stderr, "compare:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := command(); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
@@ -66,6 +74,7 @@ func command() error {
 	sizes := flag.String("checkpoints", "10000,100000,1000000", "the sizes for -scale")
 	beside := flag.Bool("beside", false, "compare puts with and without a compaction beside them instead")
 	puts := flag.Int("soak", 0, "run a day of so many puts instead")
+	copying := flag.Bool("replicas", false, "compare copies in object storage instead")
 	only := flag.String("run", "", "workloads to run, separated by commas: W1, W2, W3, W4, W5, fill, items, vector; all by default")
 	engines := flag.String("engines", "", "engines to compare, separated by commas, such as stele,pebble; all by default")
 	flag.Parse()
@@ -97,6 +106,8 @@ func command() error {
 		return scale(o, list, os.Stdout)
 	case *beside:
 		return besideRun(o, os.Stdout)
+	case *copying:
+		return replicas(context.Background(), o, "versitygw", "litestream", os.Stdout)
 	case *puts != 0:
 		return soakRun(o, *puts, os.Stdout)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -139,7 +140,8 @@ type Item struct {
 type Options struct {
 	Dir     string
 	Mode    Mode
-	Writers int // goroutines that will write at once; at least 1
+	Writers int          // goroutines that will write at once; at least 1
+	Replica disk.Replica // of stele
 }
 
 // Engine is a kind of store.

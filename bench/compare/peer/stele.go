@@ -28,7 +28,7 @@ func steleMode(m Mode) disk.SyncMode {
 }
 
 func openStele(o Options) (Store, error) {
-	s, err := disk.Open(o.Dir, disk.Options{Sync: steleMode(o.Mode)})
+	s, err := disk.Open(o.Dir, disk.Options{Sync: steleMode(o.Mode), Replica: o.Replica})
 	if err != nil {
 		return nil, err
 	}
