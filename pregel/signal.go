@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Signal is a message to a thread, of a name and a type. Nodes receive it; anybody sends it, at any time.
@@ -338,6 +339,12 @@ func (g *Graph) DeleteSignals(ctx context.Context, threadID string) error {
 	if b == nil {
 		return nil
 	}
+	return DeleteSignals(ctx, b.items, threadID)
+}
+
+// DeleteSignals is Graph.DeleteSignals for who has the store of the thread's graph, and not the graph.
+func DeleteSignals(ctx context.Context, items store.Store, threadID string) error {
+	b := inbox{items: items, thread: threadID}
 	if err := b.clear(ctx); err != nil {
 		return &PersistError{Op: fmt.Sprintf("delete the signals of thread %q", threadID), Err: err}
 	}

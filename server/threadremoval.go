@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 )
@@ -145,6 +146,9 @@ func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 		}
 	}
 	if err := s.saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
+		return err
+	}
+	if err := pregel.DeleteSignals(ctx, s.store, id); err != nil { // this server need not have the thread's graph
 		return err
 	}
 	for _, g := range s.graphs.by {

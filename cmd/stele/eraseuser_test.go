@@ -142,7 +142,7 @@ func (h *household) serve() {
 	h.api, err = server.New(server.Config{Graphs: map[string]*pregel.Graph{"agent": h.graph()}, Saver: h.in.saver, Store: h.in.items, Queue: h.in.queue, AllowPrivateWebhooks: true, Rate: -1,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Auth: &server.Auth{
-			Authenticate: server.APIKeys(map[string]*server.User{"ada": {Identity: "ada@x.org"}, "bob": {Identity: "bob"}, "root": {Identity: "root"}}).Authenticate,
+			Authenticate: server.APIKeys(map[string]*server.User{"ada": {Identity: "ada@x.org", DisplayName: "WORD-ADA-IN-DISPLAYNAME-Q7Z", Claims: map[string]any{"email": "WORD-ADA-IN-CLAIMS-Q7Z"}}, "bob": {Identity: "bob"}, "root": {Identity: "root"}}).Authenticate,
 			Authorize: func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
 				if u.Identity == "root" {
 					return server.Grant{}, nil
@@ -169,6 +169,7 @@ func (h *household) fill(key, identity string) {
 	h.do("POST", "/threads/"+thread+"/runs/wait", run("FAIL", nil))
 	h.ok("POST", "/threads/"+thread+"/state", object{"values": object{"text": h.word("STATE")}, "as_node": "fail"})
 	h.ok("POST", "/threads/"+thread+"/copy", object{})
+	h.ok("POST", "/stele/threads/"+thread+"/signals/"+h.word("SIGNAL-NAME"), object{"value": h.word("SIGNAL"), "key": "once"})
 	asked := h.id("thread_id", h.ok("POST", "/threads", object{}))
 	h.ok("POST", "/threads/"+asked+"/runs/wait", run("ASK", nil))
 	h.ok("POST", "/threads/"+asked+"/runs/wait", object{"assistant_id": "agent", "command": object{"resume": h.word("ANSWER")}})
@@ -196,6 +197,7 @@ func (h *household) fill(key, identity string) {
 	h.none(err)
 	_, err = h.graph().Invoke(ctx, pregel.Thread(h.word("THREAD-ID")), object{"text": h.word("BESIDE")}, pregel.RunOptions{Metadata: object{"owner": identity}, Configurable: object{"langgraph_auth_user_id": identity}})
 	h.none(err)
+	h.none(h.graph().Signal(ctx, h.word("THREAD-ID"), "beside", h.word("SIGNAL-BESIDE"), pregel.SignalOptions{}))
 	h.ok("POST", "/runs/wait", run("STATELESS", nil))
 	h.ok("POST", "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": object{"name": "agent", "arguments": object{"text": h.word("TOOL")}}})
 	for done := false; !done; time.Sleep(5 * time.Millisecond) { // all that can has ended
