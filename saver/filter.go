@@ -2,6 +2,7 @@ package saver
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -57,7 +58,7 @@ func checkComparable(v any, depth int) error {
 		return nil
 	case reflect.Map:
 		if rv.Type().Key().Kind() != reflect.String {
-			return fmt.Errorf("%T cannot be compared with metadata; use string keys", v)
+			return errors.New("cannot be compared with metadata; use texts as keys")
 		}
 		for it := rv.MapRange(); it.Next(); {
 			if err := checkComparable(it.Value().Interface(), depth+1); err != nil {
@@ -66,7 +67,7 @@ func checkComparable(v any, depth int) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%T cannot be compared with metadata; use plain data", v)
+	return errors.New("cannot be compared with metadata; use plain data")
 }
 
 // Match reports whether every key of filter equals the metadata's value.

@@ -34,8 +34,8 @@ func TestWordsOfRefusals(t *testing.T) {
 	}
 	const unknown = "00000000-0000-4000-8000-000000000001"
 	usual := object{"assistant_id": "simple", "graph_id": "simple", "input": object{"text": "x"}, "schedule": "0 0 1 1 *", "namespace": []string{"a"}, "key": "k",
-		"value": object{}, "thread_ids": []string{unknown}, "version": 1, "as_node": "one", "updates": []any{}, "subject": "x"}
-	wrong := []any{nil, "text", "\x00", strings.Repeat("x", 3000), unknown, -1, 1e300, true, []any{1}, []any{object{"a": 1}}, object{"a": 1}, object{"": object{"$bad": []any{}}}}
+		"value": object{}, "thread_ids": []string{unknown}, "version": 1, "as_node": "one", "updates": []any{}, "subject": "x", "namespace_prefix": []string{"a"}}
+	wrong := []any{nil, "text", "\x00", strings.Repeat("x", 3000), unknown, -1, 1e300, true, []any{1}, []any{object{"a": 1}}, object{"a": 1}, object{"": object{"$bad": []any{}}}, object{"a": object{"$gt": object{"b": 1}}}, object{"a": object{"$lt": nil}}}
 	read := 0
 	for path, methods := range api.Paths {
 		if slices.Contains([]string{"stream", "events", "wait", "join"}, path[strings.LastIndex(path, "/")+1:]) {

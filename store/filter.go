@@ -132,7 +132,7 @@ func compileOps(at string, m map[string]any, depth int) (test, error) {
 				return test{}, err
 			}
 			if x.scalar.kind == scalarNone || x.scalar.kind == scalarNil {
-				return test{}, invalidf(at+"."+op, "%T has no order; use a number, a string, a bool or a time", m[op])
+				return test{}, invalidf(at+"."+op, "has no order; use a number, a text, true or false, or a time")
 			}
 		default:
 			return test{}, invalidf(at, "operator %q is unknown; use %s", op, strings.Join([]string{opEq, opNe, opGt, opGte, opLt, opLte}, ", "))
@@ -149,7 +149,7 @@ func checkOperand(at string, v any) error {
 	}
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
-		return invalidf(at, "%T cannot be compared; use plain data", v)
+		return invalidf(at, "cannot be compared; use plain data")
 	}
 	return nil
 }
