@@ -559,6 +559,40 @@ def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SteleSaver.from_dir(directory).setup()
 
 
+@pytest.mark.parametrize("named", ["an option", "the environment", "PATH"])
+def test_a_binary_beside_the_program(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """A relative path is one of this process: the server starts in another place."""
+    os.symlink(find_binary(), tmp_path / "stele")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STELE_BINARY", raising=False)
+    option: dict[str, Any] = {}
+    if named == "an option":
+        option["binary"] = "./stele"
+    elif named == "the environment":
+        monkeypatch.setenv("STELE_BINARY", "./stele")
+    else:
+        monkeypatch.setenv("PATH", ".", prepend=os.pathsep)
+        monkeypatch.setenv("STELE_BINARY", "stele")
+    with SteleSaver.from_dir(directory, **option) as saver:
+        put(saver)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it may not be removed there")
+def test_the_working_directory_is_gone(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+    with pytest.raises(errors.DirectoryError, match="begins with /"):
+        SteleSaver.from_dir("data")
+
+
 def test_a_program_that_is_no_stele(directory: Path) -> None:
     false = shutil.which("false")
     with pytest.raises(errors.ServerStartError, match="code 1"):

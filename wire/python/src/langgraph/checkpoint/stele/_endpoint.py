@@ -212,7 +212,13 @@ class Directory:
 
     def _resolve(self) -> None:
         if not self._resolved:
-            self._path = Path(os.path.abspath(self._path))
+            try:
+                self._path = Path(os.path.abspath(self._path))
+            except FileNotFoundError as error:  # there is no working directory
+                raise DirectoryError(
+                    f"{self._path} is in the working directory, which was removed; "
+                    "name a path that begins with /"
+                ) from error
             self._resolved = True
 
     def after_fork(self) -> None:
@@ -428,7 +434,7 @@ _FLAGS: Final = (
 
 
 def find_binary(given: str | os.PathLike[str] | None = None) -> str:
-    """The path of `stele`.
+    """The absolute path of `stele`: the server is started in another directory.
 
     That is the one given, $STELE_BINARY, the wheel's, or the one on PATH.
     """
@@ -438,7 +444,7 @@ def find_binary(given: str | os.PathLike[str] | None = None) -> str:
         found = shutil.which(os.fspath(given))
         if found is None:
             raise BinaryNotFoundError(f"{os.fspath(given)} is no program")
-        return found
+        return os.path.abspath(found)
     name = "stele.exe" if sys.platform == "win32" else "stele"
     own = Path(__file__).with_name("_bin") / name
     if own.exists():
@@ -449,7 +455,7 @@ def find_binary(given: str | os.PathLike[str] | None = None) -> str:
             "this install of langgraph-checkpoint-stele has no binary of stele, and "
             "PATH has none"
         )
-    return found
+    return os.path.abspath(found)
 
 
 def warn_without_binary() -> None:
