@@ -559,6 +559,28 @@ def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SteleSaver.from_dir(directory).setup()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+@pytest.mark.parametrize("name", ["serve.json", "serve.token"])
+@pytest.mark.parametrize("what", ["a pipe", "a link to what has no end"])
+def test_something_else_has_the_name_of_a_file(
+    directory: Path, what: str, name: str
+) -> None:
+    """Nobody waits for it, nor reads it to an end. The server puts its own there."""
+    directory.mkdir(exist_ok=True)
+    if name == "serve.token":
+        said = {"address": "tcp:127.0.0.1:1", "token_file": name}
+        (directory / "serve.json").write_text(json.dumps(said))
+    if what == "a pipe":
+        os.mkfifo(directory / name)
+    else:
+        os.symlink("/dev/zero", directory / name)
+    source = (
+        "import sys; from langgraph.checkpoint.stele import SteleSaver\n"
+        "SteleSaver.from_dir(sys.argv[1], idle_exit=1).setup()"
+    )
+    run(source, directory)
+
+
 @pytest.mark.parametrize("named", ["an option", "the environment", "PATH"])
 def test_a_binary_beside_the_program(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str

@@ -155,6 +155,18 @@ def _mode(path: Path) -> int | None:
         return None
 
 
+def _read(path: Path) -> bytes:
+    """The beginning of a regular file.
+
+    Of something else in its place, reading may have no end, and opening may wait.
+    """
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, os.O_RDONLY | flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no regular file", os.fspath(path))
+        return file.read(1 << 16)
+
+
 class Directory:
     """The server of a directory, which is started when there is none."""
 
@@ -269,7 +281,7 @@ class Directory:
         token = None
         if token_file:
             try:
-                token = (self.path / str(token_file)).read_text("ascii").strip()
+                token = _read(self.path / str(token_file)).decode("ascii").strip()
             except (OSError, ValueError):
                 return None  # written before, or removed after, what we have read
         try:
@@ -288,7 +300,7 @@ class Directory:
     def _said(self) -> Mapping[str, Any] | None:
         """What serve.json says; None if it is not there, or not whole yet."""
         try:
-            said = json.loads((self.path / "serve.json").read_bytes())
+            said = json.loads(_read(self.path / "serve.json"))
         except (OSError, ValueError):
             return None
         self._seen = True
