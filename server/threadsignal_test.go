@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // TestSignals: a run that waits for a signal is pending, and its thread interrupted. A signal makes it go on, and
@@ -104,6 +105,16 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 	h.ended(someID, run)
 	if st := h.ok("GET", "/threads/"+someID, nil); !strings.Contains(st.text, `["letter 1"]`) {
 		t.Error(st.text)
+	}
+	send(3)
+	h.ok("PATCH", "/threads/"+someID, object{"metadata": object{"owner": "ann"}})
+	// What has no graph deletes them, too.
+	rep, err := server.EraseUser(t.Context(), server.EraseOptions{Saver: h.disk, Store: h.items, Queue: h.queue, Identity: "ann"})
+	if err != nil || rep.Threads != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if left := must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_signals__"}})); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 

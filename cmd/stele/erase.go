@@ -36,7 +36,8 @@ and all below it; labels with dots are written '["users","ada.l"]'.
 
 A bucket that keeps the log of the store (--replica) is erased, too. Backups are not
 reached, nor copies of the directory, nor the results of nodes that the cache of the
-program keeps.`,
+program keeps, nor signals to the threads that nobody took: those lie below the prefix
+'["__stele_signals__","ID"]', with ID the thread's id in base64url without padding.`,
 		Example: `  stele erase store --filter user=ada --items users.ada
   stele erase store --filter user=ada --items users.ada --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
