@@ -63,7 +63,11 @@ export class Directory implements Endpoint {
     if (typeof options.serveArgs === "string") {
       throw new InvalidArgumentError(`serveArgs is ${JSON.stringify(options.serveArgs)}; pass a list of arguments, such as ["--sync", "never"]`);
     }
-    this.path = path.resolve(directory); // the working directory may change between calls
+    try {
+      this.path = path.resolve(directory); // the working directory may change between calls
+    } catch {
+      throw new DirectoryError(`${directory} is in the working directory, which was removed; name a path that begins with /`);
+    }
     this.check();
   }
 
@@ -74,7 +78,7 @@ export class Directory implements Endpoint {
     const file = said["token_file"];
     if (typeof file === "string" && file !== "") {
       try {
-        token = fs.readFileSync(path.resolve(this.path, file), "ascii").trim();
+        token = read(path.resolve(this.path, file)).toString("ascii").trim();
       } catch {
         return undefined; // not written yet, or removed since
       }
@@ -181,7 +185,7 @@ export class Directory implements Endpoint {
   /** said is what serve.json says; undefined if it is not there, or not whole yet. */
   private said(): Record<string, unknown> | undefined {
     try {
-      const said: unknown = JSON.parse(fs.readFileSync(path.join(this.path, "serve.json"), "utf8"));
+      const said: unknown = JSON.parse(read(path.join(this.path, "serve.json")).toString("utf8"));
       this.seen = true;
       return typeof said === "object" && said !== null ? (said as Record<string, unknown>) : undefined;
     } catch {
@@ -195,8 +199,9 @@ export class Directory implements Endpoint {
    */
   private socketPath(socket: string): string {
     const whole = path.resolve(this.path, socket);
+    if (Buffer.byteLength(whole) <= 100) return whole;
     const short = path.relative(process.cwd(), whole);
-    return Buffer.byteLength(whole) > 100 && short.length < whole.length ? short : whole;
+    return short.length < whole.length ? short : whole;
   }
 
   private spawn(log: number): ChildProcess & { failed?: Error } {
@@ -244,6 +249,21 @@ export class Directory implements Endpoint {
       }
       await sleep(POLL);
     }
+  }
+}
+
+/**
+ * read is the beginning of a regular file. Of something else in its place, reading may have no
+ * end, and opening may wait.
+ */
+function read(name: string): Buffer {
+  const file = fs.openSync(name, fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0));
+  try {
+    if (!fs.fstatSync(file).isFile()) throw new Error(`${name} is no regular file`);
+    const bytes = Buffer.alloc(1 << 16);
+    return bytes.subarray(0, fs.readSync(file, bytes));
+  } finally {
+    fs.closeSync(file);
   }
 }
 

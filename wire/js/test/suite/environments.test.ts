@@ -67,3 +67,44 @@ test.runIf(mounts).each(["root", "without a passwd entry"])("nothing is writable
     expect(left).toEqual([]);
   }
 });
+
+const elsewhere = `
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { SteleSaver } from "langgraph-checkpoint-stele";
+
+const [directory, binary] = process.argv.slice(1);
+const at = { configurable: { thread_id: "t", checkpoint_ns: "" } };
+fs.mkdirSync(directory + "/gone", { recursive: true });
+for (const name of ["serve.json", "serve.token"]) {
+  for (const kind of ["a pipe", "a link to what has no end"]) {
+    const dir = directory + "/" + name + kind;
+    fs.mkdirSync(dir);
+    if (name === "serve.token") fs.writeFileSync(dir + "/serve.json", JSON.stringify({ address: "tcp:127.0.0.1:1", token_file: name }));
+    if (kind === "a pipe") execFileSync("mkfifo", [dir + "/" + name]);
+    else fs.symlinkSync("/dev/zero", dir + "/" + name);
+    const saver = SteleSaver.fromDir(dir, { binary, idleExit: 200 });
+    if ((await saver.getTuple(at)) !== undefined) throw new Error("what is it?");
+    await saver.close();
+  }
+}
+process.chdir(directory + "/gone");
+fs.rmdirSync(directory + "/gone");
+const saver = SteleSaver.fromDir(directory + "/store", { binary, idleExit: 200 });
+if ((await saver.getTuple(at)) !== undefined) throw new Error("what is it?");
+await saver.close();
+try {
+  SteleSaver.fromDir("store", { binary });
+} catch (error) {
+  if (error.name !== "DirectoryError" || !error.message.includes("begins with /")) throw error;
+  process.exit(0);
+}
+throw new Error("a working directory that is gone was taken for one");
+`;
+
+// A pipe would stop the whole program.
+test.runIf(process.platform !== "win32")("other things have the names of files, and the working directory is gone", () => {
+  const ran = spawnSync(process.execPath, ["--input-type=module", "-e", elsewhere, directory(), path.resolve(binary())], { encoding: "utf8", timeout: 60_000 });
+  expect(ran.stderr).toBe("");
+  expect(ran.status).toBe(0);
+});
