@@ -51,11 +51,19 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestTextThatIsNone: bytes that are no UTF-8 are refused, and not stored as something else.
+// TestTextThatIsNone: bytes that are no UTF-8, and half of a character, are refused, and not stored as something else.
 func TestTextThatIsNone(t *testing.T) {
 	h := newHouse(t)
-	h.equal(h.refused(422, "POST", "/threads", "{\"metadata\":{\"a\":\"\xe4\"}}"), `{"detail":"Invalid JSON in request body"}`)
-	h.ok("POST", "/threads", `{"metadata":{"a":"ä"}}`)
+	for _, text := range []string{"\xe4", `\ud83d`, `\ud83d.`, `\ude00`, `\ude00\ud83d`, `\ud83d\ud83d\ude00`, `\ud83d\n`, `\ud83d\u`, `\uD83D\u0041`} {
+		for _, body := range []string{`{"metadata":{"a":"` + text + `"}}`, `{"metadata":{"` + text + `":1}}`} {
+			h.equal(h.refused(422, "POST", "/threads", body), `{"detail":"Invalid JSON in request body"}`)
+		}
+	}
+	for text, want := range map[string]string{"ä": "ä", `\u00e4`: "ä", `\ud83d\uDE00`: "😀", `\\ud83d`: `\\ud83d`, `\\\ud83d\ude00`: `\\😀`} {
+		if a := h.ok("POST", "/threads", `{"metadata":{"a":"`+text+`"}}`); !strings.Contains(a.text, `"a":"`+want+`"`) {
+			t.Errorf("%s: %s", text, a.text)
+		}
+	}
 }
 
 // TestSlashTooMuch: a path with slashes too much leads to the one without, also below another path. One

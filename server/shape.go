@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -225,11 +226,16 @@ const maxDepth = 128
 
 // decode reads JSON. Whole numbers that fit are int64, others float64. The error is a failure.
 func decode(body []byte) (any, error) {
+	invalid := fail(422, "Invalid JSON in request body")
 	depth, quoted := 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
 		case quoted && c == '\\':
-			i++
+			n, whole := escape(body[i:])
+			if !whole { // the decoder would put U+FFFD there
+				return nil, invalid
+			}
+			i += n - 1
 		case c == '"':
 			quoted = !quoted
 		case quoted:
@@ -244,7 +250,6 @@ func decode(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
-	invalid := fail(422, "Invalid JSON in request body")
 	if err := dec.Decode(&v); err != nil || !utf8.Valid(body) {
 		return nil, invalid
 	}
@@ -256,6 +261,28 @@ func decode(body []byte) (any, error) {
 		return nil, invalid
 	}
 	return v, nil
+}
+
+// escape is the length of the escape that text begins with, and whether it is a character: \ud83d alone is half of one.
+func escape(text []byte) (n int, whole bool) {
+	high, ok := codeUnit(text)
+	switch {
+	case !ok: // a short one, or what the decoder refuses
+		return 2, true
+	case !utf16.IsSurrogate(high):
+		return 6, true
+	}
+	low, _ := codeUnit(text[6:])
+	return 12, utf16.DecodeRune(high, low) != utf8.RuneError
+}
+
+// codeUnit is that of an escape such as \u00e4, with which text begins.
+func codeUnit(text []byte) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // numbers replaces each json.Number by an int64, or else a float64. One beyond the largest is an error.
