@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -326,6 +327,45 @@ func TestInvalidCallWithoutID(t *testing.T) {
 	must(0, invoke(g, agent.Say("more")))
 	if got := stored(g); len(got) < 5 || !strings.HasPrefix(got[2], "tool call-") || m.refusals != nil {
 		t.Errorf("%q, refused %v", got, m.refusals)
+	}
+}
+
+// chunked is a model that says the arguments of its calls as texts, as providers do.
+type chunked struct {
+	model.Model
+	first bool
+}
+
+func (c *chunked) Stream(ctx context.Context, r model.Request) iter.Seq2[message.Chunk, error] {
+	if !c.first {
+		return c.Model.Stream(ctx, r)
+	}
+	c.first = false
+	return func(yield func(message.Chunk, error) bool) {
+		one := 0
+		yield(message.Chunk{Message: message.AI(""), Last: true, ToolCallChunks: []message.ToolCallChunk{{Name: "echo", ID: "1", Args: `{"text": "x", "size": NaN}`, Index: &one}}}, nil)
+	}
+}
+
+// TestArgumentsNoJSON: a call with a number that JSON does not have is answered as one that cannot be read, gates or
+// not, and the thread goes on. So does one that has stored such a call.
+func TestArgumentsNoJSON(t *testing.T) {
+	for _, middleware := range [][]agent.Middleware{nil, {agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})}, {agent.LimitToolCalls("", agent.Limit{Run: 1})}} {
+		m := &strict{Model: &chunked{model.NewScripted(model.Text("done"), model.Text("done")), true}}
+		g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Middleware: middleware, Graph: graph.Options{Saver: newStore()}}))
+		bad := "tool 1: Tool call echo with id 1 could not be executed - arguments were malformed or truncated."
+		must(0, invoke(g, agent.Say("hi")))
+		if got, want := stored(g), []string{"human hi", "ai ", bad, "ai done"}; !slices.Equal(got, want) || m.refusals != nil {
+			t.Errorf("%q, refused %v", got, m.refusals)
+		}
+		call := echo("7", "x")
+		call.Args["size"] = math.Inf(1)
+		must(g.UpdateState(ctx, pregel.Thread("1"), pregel.StateUpdate{Values: map[string]any{"messages": []message.Message{message.AI("", call), message.ToolResult(call, "y")}}, AsNode: agent.NodeTools}))
+		must(0, invoke(g, nil))
+		list := head(g)
+		if err := message.Validate(list, message.Rules{}); err != nil || list[len(list)-1].Text() != "done" || list[len(list)-2].Text() != "y" {
+			t.Errorf("%v: %v", err, list)
+		}
 	}
 }
 

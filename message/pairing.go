@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
+
+	"github.com/stele-go/stele/message/pyrepr"
 )
 
 // Rules say which conversations are legal. Of the zero Rules those are that every provider takes:
 //
 //   - Each tool call has a name, and an id that no other call of the conversation has.
+//   - JSON can say its arguments: it has no NaN and no infinite number, which Python's JSON reads and writes.
 //   - Behind each AI message come the answers to its calls, exactly one to each, before anything else.
 //   - No answer lacks its call.
 //   - No call is a block of type "tool_use" alone, and no answer a block of type "tool_result" of a person's
@@ -71,6 +75,9 @@ func Validate(list []Message, r Rules) error {
 			return &PairingError{asked, open[0], "has no answer right behind it"}
 		}
 		asked = i
+		if at := m.unsayable(); at >= 0 {
+			return &PairingError{i, m.ToolCalls[at].ID, "has arguments that are no JSON"}
+		}
 		for _, c := range m.calls() {
 			switch {
 			case c.id == "":
@@ -97,8 +104,8 @@ func Validate(list []Message, r Rules) error {
 // answer gets one, with StatusError, that says so. An answer without a call is left out. A call
 // without an id, or with that of a call before it, gets another, and so does its answer: an answer is
 // to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too,
-// or an invalid one if its arguments cannot be read; an answer that is a block of a person's message
-// becomes a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
+// or an invalid one if its arguments cannot be read; so does a call whose arguments JSON cannot say. An
+// answer that is a block of a person's message becomes a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
 func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 	if Validate(list, r) == nil {
 		return list, nil
@@ -146,6 +153,10 @@ func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 		if lone := m.loneCalls(); len(lone) > 0 {
 			note("%d tool calls of an AI message were blocks alone", len(lone))
 			m = m.withLoneCalls(lone)
+		}
+		if m.unsayable() >= 0 {
+			note("an AI message had tool calls with arguments that are no JSON")
+			m = m.withoutUnsayable()
 		}
 		if len(results) > 0 && len(m.Blocks) == 0 {
 			continue
@@ -250,6 +261,46 @@ func (m Message) withLoneCalls(lone []Block) Message {
 			m.ToolCalls = append(m.ToolCalls, ToolCall{Name: name, ID: id, Args: args})
 		} else {
 			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: name, ID: id, Args: text})
+		}
+	}
+	return m
+}
+
+// unsayable is the place of the first tool call whose arguments JSON cannot say; -1 if there is none.
+func (m *Message) unsayable() int {
+	if m.Type != TypeAI {
+		return -1
+	}
+	return slices.IndexFunc(m.ToolCalls, func(c ToolCall) bool { return unsayable(c.Args) })
+}
+
+// unsayable reports whether a value has a number that JSON does not have.
+func unsayable(v any) bool {
+	switch x := v.(type) {
+	case float64:
+		return math.IsNaN(x) || math.IsInf(x, 0)
+	case map[string]any:
+		for _, e := range x {
+			if unsayable(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, unsayable)
+	}
+	return false
+}
+
+// withoutUnsayable is m with the calls that JSON cannot say among its invalid ones. Their arguments are the
+// text that Python shows.
+func (m Message) withoutUnsayable() Message {
+	calls := m.ToolCalls
+	m.InvalidToolCalls, m.ToolCalls = slices.Clone(m.InvalidToolCalls), nil
+	for _, c := range calls {
+		if unsayable(c.Args) {
+			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: c.Name, ID: c.ID, Args: pyrepr.String(c.Args)})
+		} else {
+			m.ToolCalls = append(m.ToolCalls, c)
 		}
 	}
 	return m

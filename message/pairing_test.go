@@ -3,6 +3,7 @@ package message_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -116,6 +117,25 @@ func TestRepairTells(t *testing.T) {
 		got[1].Text() != "Tool call f with id 1 has no result. It was not run, or was broken off before it ended." || got[1].Status != message.StatusError || got[1].Name != "f" ||
 		got[3].Text() != "Tool call f with id 2 could not be executed - arguments were malformed or truncated." {
 		t.Errorf("%q %+v", notes, got)
+	}
+}
+
+// TestRepairArguments: a call with a number that JSON does not have becomes an invalid one, with its answer, and the
+// list stays as it was.
+func TestRepairArguments(t *testing.T) {
+	for text, x := range map[string]float64{"nan": math.NaN(), "inf": math.Inf(1), "-inf": math.Inf(-1)} {
+		list := conversation("h a:1,2 t2=y t1=x h")
+		list[1].ToolCalls[0].Args = map[string]any{"deep": []any{map[string]any{"x": x}}}
+		got, notes := message.Repair(list, message.Rules{})
+		m := got[1]
+		if len(m.ToolCalls) != 1 || m.ToolCalls[0].ID != "2" || len(m.InvalidToolCalls) != 1 || m.InvalidToolCalls[0].Args != "{'deep': [{'x': "+text+"}]}" ||
+			len(notes) != 1 || words(got[2:]) != "t1=x t2=y h" || len(list[1].ToolCalls) != 2 {
+			t.Errorf("%s: %v, %q", text, got, notes)
+		}
+		var bad *message.PairingError
+		if err := message.Validate(list, message.Rules{}); !errors.As(err, &bad) || bad.Error() != `message 1: tool call "1" has arguments that are no JSON` {
+			t.Error(err)
+		}
 	}
 }
 
@@ -246,7 +266,13 @@ func TestRepairAny(t *testing.T) {
 				list = append(list, conversation(fmt.Sprint("t", ids[rng.IntN(len(ids))], "=", len(list)))...)
 				continue
 			}
-			list = append(list, conversation(word)...)
+			m := conversation(word)
+			for i := range m[0].ToolCalls {
+				if rng.IntN(6) == 0 {
+					m[0].ToolCalls[i].Args = map[string]any{"x": []any{math.NaN()}}
+				}
+			}
+			list = append(list, m...)
 			rest += word[:1]
 		}
 		r := message.Rules{Open: rng.IntN(2) == 0}
@@ -259,6 +285,9 @@ func TestRepairAny(t *testing.T) {
 			var calls []string // the ids of those that each provider sees
 			for _, c := range m.ToolCalls {
 				calls = append(calls, c.ID)
+				if _, err := c.ArgsJSON(); err != nil {
+					t.Fatalf("%v becomes %v: %v", list, got, err)
+				}
 			}
 			for _, c := range m.InvalidToolCalls {
 				calls = append(calls, c.ID)
