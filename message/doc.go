@@ -46,6 +46,8 @@
 //     call. A stored message keeps which of them it had.
 //   - Integers have 64 bits. The arguments of a tool call with a larger one are an invalid tool
 //     call, and keep their text; usage and metadata that add up to one are ErrMerge.
+//   - A tool call with NaN or an infinite number, which is no JSON, becomes an invalid one before a model is asked.
+//     LangChain sends it.
 //   - The arguments of a tool call that are cut off are repaired with bounded effort. If a text is
 //     built so that LangChain would take the square of its length, the call is invalid.
 //   - What follows a removal of all is merged by id like any other update. LangGraph takes it as it

@@ -13,6 +13,8 @@
 //   - A call with broken arguments is sent without arguments, together with its result, so that the
 //     model learns of its mistake. LangChain leaves out both.
 //   - System messages anywhere are part of the instruction. LangChain drops those that come late.
+//   - Results stand in the order of their calls, as Gemini does not see whose they are. LangChain has them in the
+//     order of the messages, so that a call gets the result of another.
 //   - A result without its call is model.ErrRequest, where model.Call has not left it out. LangChain
 //     drops it.
 //   - A person's message in which nothing is does not go out. Gemini refuses the one that LangChain sends.

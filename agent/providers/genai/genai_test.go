@@ -215,6 +215,23 @@ func TestRemains(t *testing.T) {
 	}
 }
 
+// TestResultsInOrder: results of calls of one tool stand in the order of the calls, whichever came first: Gemini does
+// not see whose they are.
+func TestResultsInOrder(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	pay := func(id string) message.ToolCall {
+		return message.ToolCall{Name: "pay", ID: id, Args: map[string]any{"to": id}}
+	}
+	list := []message.Message{message.Human("hi"), message.AI("", pay("Ann"), pay("Bob")), message.ToolResult(pay("Bob"), "no"), message.ToolResult(pay("Ann"), "paid"), message.Human("more")}
+	_, _ = model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), model.Request{Messages: list}) // the answer is none
+	turns, _ := s.Asked()[0].Body["contents"].([]any)
+	got, err := json.Marshal(turns[2])
+	if want := `{"parts":[{"functionResponse":{"name":"pay","response":{"output":"paid"}}},{"functionResponse":{"name":"pay","response":{"output":"no"}}}],"role":"user"}`; err != nil || string(got) != want {
+		t.Errorf("got  %s %v\nwant %s", got, err, want)
+	}
+}
+
 // TestBlocked: a prompt that is blocked has an empty answer.
 func TestBlocked(t *testing.T) {
 	s := modeltest.Serve(modeltest.Reply{Events: []string{`data: {"promptFeedback":{"blockReason":"SAFETY"},` + about + "}\n\n"}})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"google.golang.org/genai"
@@ -48,17 +49,18 @@ func convert(list []message.Message, name string) (system *genai.Content, conten
 			}
 			contents = append(contents, turn)
 			results := &genai.Content{Role: genai.RoleUser}
-			for j, r := range list {
-				call := callOf(m, r)
-				if call == "" || answered[j] {
-					continue
+			for _, call := range callsOf(m) { // results have no ids: they count in the order of the calls
+				for j, r := range list {
+					if r.Type != message.TypeTool || r.ToolCallID != call.ID || answered[j] {
+						continue
+					}
+					answered[j] = true
+					parts, err := convertResult(r, call.Name)
+					if err != nil {
+						return nil, nil, fmt.Errorf("%w: message %d: %w", model.ErrRequest, j, err)
+					}
+					results.Parts = append(results.Parts, parts...)
 				}
-				answered[j] = true
-				parts, err := convertResult(r, call)
-				if err != nil {
-					return nil, nil, fmt.Errorf("%w: message %d: %w", model.ErrRequest, j, err)
-				}
-				results.Parts = append(results.Parts, parts...)
 			}
 			if results.Parts != nil {
 				contents = append(contents, results)
@@ -77,22 +79,15 @@ func convert(list []message.Message, name string) (system *genai.Content, conten
 	return system, contents, nil
 }
 
-// callOf is the name of the call of m that r answers; empty if it answers none.
-func callOf(m, r message.Message) string {
-	if r.Type != message.TypeTool {
-		return ""
-	}
-	for _, c := range m.ToolCalls {
-		if c.ID == r.ToolCallID {
-			return c.Name
-		}
-	}
+// callsOf are the ids and names of the calls of a turn of the model, in the order in which it has them.
+func callsOf(m message.Message) []message.ToolCall {
+	calls := slices.Clone(m.ToolCalls)
 	for _, c := range m.InvalidToolCalls {
-		if c.ID == r.ToolCallID {
-			return c.Name
+		if c.Name != "" {
+			calls = append(calls, message.ToolCall{Name: c.Name, ID: c.ID})
 		}
 	}
-	return ""
+	return calls
 }
 
 // convertAnswer is a turn of the model.
