@@ -329,6 +329,18 @@ func Remains() []message.Message {
 		message.Human("hi"), from("anthropic", thought), message.Human(""), from("anthropic", message.TextBlock("look"), search),
 		silent, from("anthropic", message.TextBlock("look"), thought), message.Human(" "), from("openai", message.Block{"type": "reasoning", "summary": []any{}}),
 		{Type: message.TypeHuman, Blocks: []any{message.TextBlock("")}}, from("google_genai", message.Block{"type": "executable_code", "executable_code": "1"}),
-		message.AI(""), {Type: message.TypeAI, Blocks: []any{}}, message.Human("more"),
+		message.AI(""), {Type: message.TypeAI, Blocks: []any{}},
+		from("openai", message.Block{"type": "web_search_call", "id": "ws_1", "status": "completed"}, message.Block{"type": "refusal", "refusal": "No."}), message.Human(""),
+		from("bedrock", search, message.Block{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []any{}}), message.Human(""),
+		from("google_genai", message.ImageURL("data:image/png;base64,aGk=")), message.Human("more"),
 	}
+}
+
+// Named is a conversation with names that providers refuse: of a person, of an agent, and of tools that a model made up.
+func Named() []message.Message {
+	person, answer := message.Human("hi"), message.AI("hello")
+	person.Name, answer.Name = "Ada <Lovelace>", "Support bot"
+	wrong := message.ToolCall{Name: "functions.look up", ID: "1"}
+	long := message.InvalidToolCall{Name: strings.Repeat("x", 300), ID: "2"}
+	return []message.Message{person, answer, message.Human("more"), {Type: message.TypeAI, ToolCalls: []message.ToolCall{wrong}, InvalidToolCalls: []message.InvalidToolCall{long}}}
 }

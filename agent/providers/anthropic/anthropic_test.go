@@ -191,6 +191,21 @@ func TestRemains(t *testing.T) {
 	}
 }
 
+// TestNames: whatever a model calls has a name that Anthropic takes.
+func TestNames(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Named()}) // the answer is none
+	turns, _ := s.Asked()[0].Body["messages"].([]any)
+	var names []any
+	for _, e := range turns[3].(map[string]any)["content"].([]any) {
+		names = append(names, e.(map[string]any)["name"])
+	}
+	if want := []any{"functions_look_up", strings.Repeat("x", 128)}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+}
+
 // TestPaused: an answer that Anthropic pauses goes on where nobody has said anything since, and its results may
 // stand in the answer behind it.
 func TestPaused(t *testing.T) {

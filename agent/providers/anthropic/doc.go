@@ -9,8 +9,9 @@
 //
 // Messages go out as langchain-anthropic sends them, which the tests compare: results of tools are
 // part of the person's turn, turns of one side are joined, and ids of calls that Anthropic refuses
-// are replaced by hashes of them. Calls of tools, thoughts and code of other providers are left
-// out; LangChain sends the thoughts, which Anthropic refuses. Nor does what Anthropic refuses for ever go
+// are replaced by hashes of them. Of an answer of another provider only texts and calls of the
+// program's tools go out; LangChain sends thoughts and what else there is, which Anthropic refuses. In the name of
+// a call that a model made up, an underscore stands for what Anthropic refuses there, and LangChain sends. Nor does what Anthropic refuses for ever go
 // out, and LangChain sends: a person's message in which nothing is, thoughts at the end of an answer, and calls of
 // Anthropic's own tools without a result, if a person has gone on since. System messages must stand together.
 //

@@ -173,6 +173,9 @@ func result(m message.Message) message.Message {
 // validID matches the ids of calls that Anthropic accepts.
 var validID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
+// uncallable are the characters that Anthropic refuses in the name of a call, which a model may have made up.
+var uncallable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+
 // callID is an id that Anthropic takes, the same each time: other providers have others. It is
 // LangChain's.
 func callID(id string) string {
@@ -210,6 +213,7 @@ func convertContent(m message.Message) (any, error) {
 func convertBlock(b message.Block, m *message.Message) (message.Block, error) {
 	kind, _ := b["type"].(string)
 	ours := m.ResponseMetadata["model_provider"] == nil || m.ResponseMetadata["model_provider"] == provider
+	foreign := !ours && m.Type == message.TypeAI // what another provider's model or its tools made; but for texts and calls, it has no form here
 	switch kind {
 	case "":
 		return nil, errors.New("it has no type")
@@ -231,6 +235,9 @@ func convertBlock(b message.Block, m *message.Message) (message.Block, error) {
 	case "tool_use":
 		return convertUse(b, m), nil
 	case "server_tool_use", "mcp_tool_use":
+		if foreign {
+			return nil, nil
+		}
 		out := only(b, "type", "id", "input", "name", "server_name", "cache_control")
 		if input, ok := b["input"].(map[string]any); ok && len(input) == 0 {
 			if args := partial(b); len(args) > 0 {
@@ -240,6 +247,9 @@ func convertBlock(b message.Block, m *message.Message) (message.Block, error) {
 		return out, nil
 	case "tool_result":
 		return convertResult(b)
+	}
+	if foreign {
+		return nil, nil
 	}
 	if strings.HasSuffix(kind, "_tool_result") {
 		return only(b, "type", "content", "tool_use_id", "is_error", "cache_control", "retrieved_at"), nil
@@ -282,7 +292,8 @@ func use(c message.ToolCall) message.Block {
 	if args == nil {
 		args = map[string]any{}
 	}
-	return message.Block{"type": "tool_use", "id": callID(c.ID), "name": c.Name, "input": args}
+	name := uncallable.ReplaceAllString(c.Name, "_")
+	return message.Block{"type": "tool_use", "id": callID(c.ID), "name": name[:min(len(name), 128)], "input": args}
 }
 
 // convertResult is the result of a tool with its content converted.

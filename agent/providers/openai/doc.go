@@ -11,7 +11,9 @@
 //
 // Messages go out as langchain-openai sends them, which the tests compare. Of the messages of
 // another provider, reasoning and calls of its own tools are left out, and of a text only the
-// text goes out. If nothing is left, the content is an empty text; LangChain sends a list of no parts, which OpenAI
+// text goes out. An answer has texts and refusals alone: LangChain sends what else is in it, such as images and
+// results of a provider's tools, which OpenAI refuses. In names of who speaks, and of calls that a model made up,
+// an underscore stands for what OpenAI refuses there, and LangChain sends. If nothing is left, the content is an empty text; LangChain sends a list of no parts, which OpenAI
 // refuses. A file at a URL is model.ErrRequest, since chat completions have no form for it.
 //
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with

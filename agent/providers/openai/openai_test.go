@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,9 +170,37 @@ func TestRemains(t *testing.T) {
 		t.Errorf("%d messages", len(list))
 	}
 	for i, e := range list {
-		if parts, ok := e.(map[string]any)["content"].([]any); ok && len(parts) == 0 {
+		parts, ok := e.(map[string]any)["content"].([]any)
+		if ok && len(parts) == 0 {
 			t.Errorf("message %d: %v", i, e)
 		}
+		for _, p := range parts {
+			if kind := p.(map[string]any)["type"]; e.(map[string]any)["role"] == "assistant" && kind != "text" && kind != "refusal" {
+				t.Errorf("message %d: an assistant's part is %v", i, p)
+			}
+		}
+	}
+}
+
+// TestNames: whoever speaks and whatever a model calls has a name that OpenAI takes.
+func TestNames(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Named()}) // the answer is none
+	list, _ := s.Asked()[0].Body["messages"].([]any)
+	var names []any
+	for _, e := range list {
+		m := e.(map[string]any)
+		calls, _ := m["tool_calls"].([]any)
+		for _, c := range calls {
+			names = append(names, c.(map[string]any)["function"].(map[string]any)["name"])
+		}
+		if m["name"] != nil {
+			names = append(names, m["name"])
+		}
+	}
+	if want := []any{"Ada_Lovelace_", "Support_bot", "functions_look_up", strings.Repeat("x", 64)}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
 	}
 }
 

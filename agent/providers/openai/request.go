@@ -2,11 +2,15 @@ package openai
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
 )
+
+// OpenAI refuses these in the name of who speaks, and in that of a call, which a model may have made up.
+var unnamable, uncallable = regexp.MustCompile(`[\s<|\\/>]+`), regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 // convert puts messages into OpenAI's form.
 func convert(list []message.Message) ([]any, error) {
@@ -32,7 +36,7 @@ func convertMessage(m message.Message) (map[string]any, error) {
 		name, _ = m.AdditionalKwargs["name"].(string)
 	}
 	if name != "" && m.Type != message.TypeTool {
-		out["name"] = name
+		out["name"] = unnamable.ReplaceAllString(name, "_")
 	}
 	switch m.Type {
 	case message.TypeHuman:
@@ -69,6 +73,8 @@ func convertMessage(m message.Message) (map[string]any, error) {
 func convertCalls(m message.Message) ([]any, error) {
 	var out []any
 	add := func(id, name, args string) {
+		name = uncallable.ReplaceAllString(name, "_")
+		name = name[:min(len(name), 64)] // longer ones are refused
 		out = append(out, map[string]any{"type": "function", "id": id, "function": map[string]any{"name": name, "arguments": args}})
 	}
 	for _, c := range m.ToolCalls {
@@ -107,7 +113,10 @@ func convertContent(m message.Message) (any, error) {
 		case foreign[b["type"]]:
 		case b["type"] == "text":
 			out = append(out, map[string]any{"type": "text", "text": b["text"]})
-		case b["type"] == "image_url" || b["type"] == "input_audio" || b["type"] == "refusal":
+		case b["type"] == "refusal":
+			out = append(out, b)
+		case m.Type == message.TypeAI: // an assistant has no other parts, whatever another provider's model or its tools made
+		case b["type"] == "image_url" || b["type"] == "input_audio":
 			out = append(out, b)
 		default:
 			block, err := convertMedia(b)
