@@ -23,6 +23,8 @@ func TestRefusedRuns(t *testing.T) {
 		{404, 404, 0, object{"checkpoint_id": someID}},
 		{404, 404, 0, object{"checkpoint": object{"checkpoint_id": someID}}},
 		{404, 404, 0, object{"config": gone}},
+		{422, 422, 422, object{"checkpoint": object{"checkpoint_ns": "inner"}}},
+		{422, 422, 422, object{"checkpoint": object{"checkpoint_ns": "inner", "checkpoint_id": someID, "checkpoint_map": object{"inner": someID}}}},
 		{0, 400, 0, object{"command": object{"resume": "x"}}},
 		{0, 400, 0, object{"command": object{"resume": false}}},
 	} {
@@ -38,6 +40,7 @@ func TestRefusedRuns(t *testing.T) {
 			h.refused(bad.cron, "POST", "/runs/crons", merge(body, object{"schedule": "0 0 1 1 *"}))
 		}
 	}
+	h.refused(422, "POST", "/threads/"+id+"/runs/wait", merge(good, object{"checkpoint": object{"thread_id": someID}}))
 	for _, config := range []object{gone, {"recursion_limit": 0}} {
 		params := merge(good, object{"config": config})
 		if a := h.ok("POST", "/threads/"+id+"/commands", object{"id": 1, "method": "run.start", "params": params}); a.text1("type") != "error" {

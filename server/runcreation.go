@@ -208,8 +208,15 @@ func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
 	return nil
 }
 
-// hasCheckpoint refuses a run that is to begin at a checkpoint which its thread does not have.
+// hasCheckpoint refuses a run that is to begin at a checkpoint which its thread does not have, or which is one of a
+// graph inside.
 func (s *runAPI) hasCheckpoint(ctx context.Context, thread string, in body) error {
+	switch at := body(in.object("checkpoint")); {
+	case at.text("checkpoint_ns") != "":
+		return fail(422, "Invalid checkpoint: checkpoint_ns %q is that of a graph inside; a run begins in the graph of its thread", at.text("checkpoint_ns"))
+	case at.text("thread_id") != "" && at.text("thread_id") != thread:
+		return fail(422, "Invalid checkpoint: thread_id %q is that of another thread", at.text("thread_id"))
+	}
 	id := checkpointOf(in)
 	if id == "" {
 		return nil
