@@ -479,7 +479,7 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 	made := 0
 	fresh := func() (at, bucket string, err error) {
 		made++
-		bucket = fmt.Sprintf("b%d", made)
+		bucket = fmt.Sprintf("copy-%d", made)
 		at = filepath.Join(dir, bucket+".d")
 		return at, bucket, errors.Join(os.MkdirAll(at, 0o777), g.makeBucket(ctx, bucket))
 	}
