@@ -254,15 +254,22 @@ type CallMismatchError struct {
 	Position int    // of the call in the body, from 1
 	Call     string // what the body calls now; "" if it ended without that call
 	Before   string // what it called there before; the same name if the input differs
+	Child    bool   // what is called is a Child, by its graph
 }
 
 // Error names node, position and both calls.
 func (e *CallMismatchError) Error() string {
 	s := fmt.Sprintf("node %q: %v: call %d ", e.Node, ErrCallMismatch, e.Position)
+	if e.Child {
+		s = fmt.Sprintf("node %q: %v: child %d ", e.Node, ErrCallMismatch, e.Position)
+	}
 	switch e.Call {
 	case "":
 		return s + fmt.Sprintf("was of %q, and is not made any more", e.Before)
 	case e.Before:
+		if e.Child {
+			return s + fmt.Sprintf("of graph %q has another input", e.Call)
+		}
 		return s + fmt.Sprintf("of %q has another input; TaskOptions.IgnoreInput allows that", e.Call)
 	}
 	return s + fmt.Sprintf("is of %q, and was of %q", e.Call, e.Before)

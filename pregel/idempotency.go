@@ -34,18 +34,28 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
 	r.out.touch()
-	at, place := r.anchor()
-	if at == nil {
-		return "", fmt.Errorf("idempotency key: %w", ErrNoSaver)
+	_, key, err := r.effectKey(name)
+	if err != nil {
+		return "", fmt.Errorf("idempotency key: %w", err)
 	}
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
+	}
+	return key, nil
+}
+
+// effectKey is the key of an effect of r's task, and the task that it derives from. It may be used when r has settled.
+func (r *taskAttempt) effectKey(name string) (at *taskAttempt, key string, err error) {
+	at, place := r.anchor()
+	if at == nil {
+		return nil, "", ErrNoSaver
 	}
 	parts := append([]string{r.step.Get().run.Get().thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
-	return uuid5(at.task.id, strings.Join(parts, ","))
+	key, err = uuid5(at.task.id, strings.Join(parts, ","))
+	return at, key, err
 }
 
 // anchor returns the nearest task, from r's own outwards, whose id is the same in every run because its

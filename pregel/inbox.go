@@ -273,6 +273,15 @@ func (g *Graph) isReady(ctx context.Context, b *inbox, w Wait) (bool, error) {
 	return b.has(ctx, w.Signal)
 }
 
+// isReady reports whether a task that waits is to run for the wait. Without a queue nobody knows of children.
+func (r *runConfig) isReady(ctx context.Context, w Wait) (bool, error) {
+	if w.Child == "" || r.children == nil || w.isOver(r.now()) {
+		return r.g.isReady(ctx, r.inbox, w)
+	}
+	end, err := r.childEnd(ctx, w.Child)
+	return end != nil, err
+}
+
 // anyReady reports whether one of a thread's waits is over, or its signal was sent, or taken.
 func (g *Graph) anyReady(ctx context.Context, thread string, waits []Wait, reached *waitsReached) (bool, error) {
 	b := g.inboxFor(thread)

@@ -68,6 +68,8 @@ type RunOptions struct {
 	// Stored data survives the death of the process immediately, as Durability says. With Sync it
 	// changes nothing.
 	DeferSync bool
+	// Children starts the children of nodes; see Child. A runs.Worker sets it.
+	Children Children
 	// Control can ask the run to stop between supersteps.
 	Control *Control
 	// Context is handed to nodes unchanged; see Task.

@@ -32,6 +32,8 @@ type runConfig struct {
 	items  atomicStore // store, if puts are committed with checkpoints; otherwise nil
 	cache  cache.Cache // the nearest; nil if there is none
 	inbox  *inbox      // of the thread, in the store of the outermost graph; nil if that has none
+	// children are those of the outermost run; nil if it has no queue.
+	children Children
 	// lease is the lease of this run, of its caller, or of the graph around. epoch is the lease's, and
 	// every save has it. They are nil and 0 for forks and for runs with Options.LangGraph.
 	lease *saver.Lease

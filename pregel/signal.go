@@ -137,9 +137,10 @@ var (
 	ErrSignalAwaited = errors.New("another wait of the thread is for this signal")
 )
 
-// bound is how a Receive ended.
+// bound is how a Receive, or the wait for a child, ended. If both are nil, its time-out passed first.
 type bound struct {
-	signal *signal // nil: its time-out passed first
+	signal *signal
+	end    *ChildEnd
 }
 
 // receive takes the next signal of a name, or returns false if the time-out has passed.
@@ -147,7 +148,7 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 	if name == "" {
 		return false, &ArgumentError{Field: "Signal", Reason: "has no name"}
 	}
-	w, err := reachWait(ctx, name, until)
+	w, err := reachWait(ctx, Wait{Signal: name}, until)
 	if err != nil {
 		return false, fmt.Errorf("receive signal %q: %w", name, err)
 	}
@@ -183,7 +184,7 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 		case s == nil && !w.over:
 			return false, w.open()
 		}
-		if err := w.bind(ctx, &bound{s}); err != nil {
+		if err := w.bind(ctx, &bound{signal: s}); err != nil {
 			return false, fmt.Errorf("receive signal %q: %w", name, err)
 		}
 	}
@@ -197,12 +198,12 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 	return true, fits(w.bound.signal)
 }
 
-// bind stores how a Receive ended, durably.
+// bind stores how a Receive, or the wait for a child, ended, durably.
 func (w *reached) bind(ctx context.Context, how *bound) error {
 	if err := w.anchor.settle(ctx); err != nil {
 		return err
 	}
-	// Tasks around wait for the signal as well. A record of each says that it goes on, whatever the inbox has.
+	// Tasks around wait for that as well. A record of each says that it goes on, whatever the inbox has.
 	for x := w.anchor; x != nil; {
 		step := x.step.Get()
 		run := step.run.Get()
@@ -240,11 +241,14 @@ func (l *loop) passWait(t *task, w *reached) error {
 	return l.recordForGood(t, w.ID+" over", map[string]any{"over": w.ID})
 }
 
-// bind stores the record of how a Receive ended, also under Exit.
+// bind stores the record of how a Receive, or the wait for a child, ended, also under Exit.
 func (l *loop) bind(w *reached) error {
 	record := map[string]any{"bound": w.ID}
 	if s := w.bound.signal; s != nil {
 		record["signal"] = s.record()
+	}
+	if e := w.bound.end; e != nil {
+		record["child"] = e.record()
 	}
 	l.pos.waits.bind(w.ID, w.bound)
 	return l.recordForGood(w.anchor.task, w.ID+" bound", record)

@@ -161,6 +161,24 @@ func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) 
 	return target.stateAt(ctx, s, place, lastOf(opts).Subgraphs)
 }
 
+// Output returns what a run of the graph returns that ends where the thread is: its output keys, of an entrypoint
+// what its function returned. It is nil if the thread has no checkpoint.
+func (g *Graph) Output(ctx context.Context, threadID string) (any, error) {
+	target, s, place, err := g.stateTarget(Thread(threadID))
+	if err != nil {
+		return nil, err
+	}
+	saved, err := getTuple(ctx, s, place)
+	if err != nil || saved == nil {
+		return nil, err
+	}
+	t, err := target.load(ctx, s, saved)
+	if err != nil {
+		return nil, err
+	}
+	return t.set.read(target.output), nil
+}
+
 func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, subgraphs bool) (*StateSnapshot, error) {
 	saved, err := getTuple(ctx, s, at)
 	if err != nil {

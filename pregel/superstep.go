@@ -51,7 +51,9 @@ const (
 	msgRecord                    // a task needs its call recorded
 	msgWait                      // a task has come to a wait
 	msgOver                      // the wait of a task, or below it, is over
-	msgBind                      // a task takes a signal, or goes on without one
+	msgBind                      // a task takes a signal, or the end of a child, or goes on without one
+	msgFindChild                 // a task starts a child, and may have done so before
+	msgKeepChild                 // a task has started a child
 )
 
 // result tells how a task ended.
@@ -74,6 +76,7 @@ type message struct {
 	stored chan error
 	now    bool // of msgRecord: see loop.recordCall
 	wait   *reached
+	child  *childStart
 }
 
 func (s *superstep) run(ctx context.Context) error {
@@ -161,7 +164,7 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
-	case msgStore, msgRecord, msgWait, msgOver, msgBind:
+	case msgStore, msgRecord, msgWait, msgOver, msgBind, msgFindChild, msgKeepChild:
 		m.stored <- errLoopPanicked
 	case msgYield:
 	}
@@ -258,6 +261,14 @@ func (s *superstep) handle(m message) {
 		m.stored <- guard(func() error { return s.l.passWait(m.task, m.wait) })
 	case msgBind:
 		m.stored <- guard(func() error { return s.l.bind(m.wait) })
+	case msgFindChild:
+		err := s.l.findChild(m.child)
+		if err != nil {
+			s.mismatched(m.task, err)
+		}
+		m.stored <- err
+	case msgKeepChild:
+		m.stored <- guard(func() error { return s.l.keepChild(m.task, m.child) })
 	case msgRecord:
 		m.stored <- guard(func() error { return s.l.recordCall(m.task, m.now) })
 	case msgWake:

@@ -27,6 +27,8 @@ type Wait struct {
 	Until time.Time
 	// Signal is the name of the signal that it waits for; "" for a Sleep.
 	Signal string
+	// Child is the thread of the child that it waits for, and ChildGraph its graph; "" for any other wait.
+	Child, ChildGraph string
 }
 
 // Sleep ends the run, and returns nil when the thread goes on after d. Like Ask it returns an
@@ -54,7 +56,7 @@ func SleepUntil(ctx context.Context, t time.Time) error {
 }
 
 func sleepUntil(ctx context.Context, until func(now time.Time) time.Time) error {
-	w, err := reachWait(ctx, "", until)
+	w, err := reachWait(ctx, Wait{}, until)
 	if err != nil {
 		return fmt.Errorf("sleep: %w", err)
 	}
@@ -69,11 +71,11 @@ type reached struct {
 
 	Wait
 	over  bool   // its instant has passed
-	bound *bound // how a Receive ended; nil if it has not
+	bound *bound // how a Receive, or the wait for a child, ended; nil if it has not
 }
 
 // reachWait finds the record of the wait that the body comes to, or makes it.
-func reachWait(ctx context.Context, signal string, until func(now time.Time) time.Time) (*reached, error) {
+func reachWait(ctx context.Context, what Wait, until func(now time.Time) time.Time) (*reached, error) {
 	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -95,7 +97,8 @@ func reachWait(ctx context.Context, signal string, until func(now time.Time) tim
 		run := step.run.Get()
 		x = run.parent
 	}
-	w := &reached{at: r, anchor: anchor, until: until, Wait: Wait{ID: answer.WaitID(anchor.task.ns, place, n), Signal: signal}}
+	what.ID = answer.WaitID(anchor.task.ns, place, n)
+	w := &reached{at: r, anchor: anchor, until: until, Wait: what}
 	return w, w.ask(msgWait)
 }
 
@@ -115,6 +118,9 @@ func (w *reached) open() error {
 	if w.Signal != "" {
 		value["wait"], value["signal"] = "signal", w.Signal
 	}
+	if w.Child != "" {
+		value["wait"], value["child"], value["graph"] = "child", w.Child, w.ChildGraph
+	}
 	if !w.Until.IsZero() {
 		value["until"] = w.Until.Format(time.RFC3339Nano)
 	}
@@ -129,6 +135,9 @@ func waitOf(in Interrupt) (w Wait, ok bool) {
 	value, _ := in.Value.(map[string]any)
 	w.ID = in.ID
 	w.Signal, _ = value["signal"].(string)
+	if w.Child, _ = value["child"].(string); w.Child != "" {
+		w.ChildGraph, _ = value["graph"].(string)
+	}
 	if text, ok := value["until"].(string); ok {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 			w.Until = t.UTC()
@@ -162,9 +171,12 @@ type waitsReached struct {
 	// before is how many recoveries had begun from the checkpoint when a task that one of them ran came to
 	// another wait. They got somewhere, and do not count any more.
 	before int
-	// bound is how Receives ended, by the id of the wait. over are those, and Receives below tasks that ended.
+	// bound is how Receives, and waits for children, ended, by the id of the wait. over are those, and such waits
+	// below tasks that ended.
 	bound map[string]*bound
 	over  map[string]bool
+	// children are those that were started, by thread.
+	children map[string]childRecord
 }
 
 func (w *waitsReached) bind(id string, how *bound) {
@@ -206,7 +218,13 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 			if s, ok := signalOf(record["signal"]); ok {
 				how.signal = &s
 			}
+			how.end = childEndOf(record["child"])
 			w.bind(id, how)
+		}
+		if thread, ok := record["started"].(string); ok {
+			graph, _ := record["graph"].(string)
+			hash, _ := record["input"].(string)
+			w.keepChild(thread, childRecord{graph, hash})
 		}
 	}
 	return rest, w
@@ -233,7 +251,7 @@ func (l *loop) reach(w *reached) error {
 		if until = w.until(now); !until.IsZero() {
 			until = until.UTC().Truncate(time.Microsecond)
 		}
-		if w.Until = until; w.isOver(now) && w.Signal == "" {
+		if w.Until = until; w.isOver(now) && w.Signal == "" && w.Child == "" {
 			w.over = true // and is over whenever the body runs again
 			return nil
 		}
@@ -300,7 +318,7 @@ func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
 		if isWait {
 			var err error
 			if ready = l.pos.waits.over[in.ID]; !ready {
-				ready, err = l.run.g.isReady(ctx, l.run.inbox, w)
+				ready, err = l.run.isReady(ctx, w)
 			}
 			if err != nil {
 				return nil, err
