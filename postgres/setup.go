@@ -182,6 +182,10 @@ var ownMigrations = []string{
 		versions TEXT[] NOT NULL,
 		until TIMESTAMPTZ NOT NULL
 	)`,
+	// Which thread awaits a run, and goes on when it has ended; whether the run ends with it.
+	`ALTER TABLE @.stele_runs ADD COLUMN IF NOT EXISTS parent TEXT, ADD COLUMN IF NOT EXISTS detached BOOLEAN NOT NULL DEFAULT false`,
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_children ON @.stele_runs (parent) WHERE parent IS NOT NULL AND ended_at IS NULL`,
+	kinFunction,
 }
 
 // nextBehind keeps what Queue says of stele_runs.behind, whichever program ends a run, also one of a
@@ -204,6 +208,43 @@ const nextBehind = `
 	CREATE TRIGGER stele_runs_removed AFTER DELETE ON @.stele_runs FOR EACH ROW
 		WHEN (OLD.ended_at IS NULL)
 		EXECUTE FUNCTION @.stele_next_behind()`
+
+// kinFunction keeps what runs.Queue says of children, whichever program ends or removes a run: the runs of its
+// parent's thread are due, and its children are to be interrupted. A run of the parent that waits between attempts is
+// locked as well: a claim skips it until the end that it would look for is committed.
+const kinFunction = `
+	CREATE OR REPLACE FUNCTION @.stele_kin() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+	DECLARE
+		at TIMESTAMPTZ := OLD.ended_at;
+		ends BOOLEAN;
+	BEGIN
+		IF TG_OP = 'UPDATE' THEN
+			at := NEW.ended_at;
+			ends := NEW.epoch > 0 AND NOT NEW.waiting AND NEW.status IN ('success', 'interrupted');
+		ELSE
+			ends := NOT EXISTS (SELECT FROM @.stele_runs WHERE thread_id = OLD.thread_id);
+		END IF;
+		at := coalesce(at, clock_timestamp());
+		IF OLD.parent IS NOT NULL AND (TG_OP = 'DELETE' OR NOT NEW.waiting) THEN
+			UPDATE @.stele_runs SET waiting = waiting OR status = 'running',
+				after_at = CASE WHEN waiting AND status = 'pending' THEN least(after_at, at) ELSE after_at END,
+				due_at = CASE WHEN waiting AND status = 'pending' THEN least(due_at, at) ELSE due_at END
+			WHERE thread_id = OLD.parent AND ended_at IS NULL;
+		END IF;
+		IF ends THEN
+			UPDATE @.stele_runs SET cancel = 'interrupt', pinned = false, after_at = least(after_at, at),
+				due_at = CASE status WHEN 'running' THEN due_at ELSE least(due_at, at) END
+			WHERE parent = OLD.thread_id AND ended_at IS NULL AND NOT detached AND cancel = '';
+		END IF;
+		RETURN NULL;
+	END $$;
+	DROP TRIGGER IF EXISTS stele_runs_kin ON @.stele_runs;
+	CREATE TRIGGER stele_runs_kin AFTER UPDATE OF ended_at ON @.stele_runs FOR EACH ROW
+		WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
+		EXECUTE FUNCTION @.stele_kin();
+	DROP TRIGGER IF EXISTS stele_runs_kin_removed ON @.stele_runs;
+	CREATE TRIGGER stele_runs_kin_removed AFTER DELETE ON @.stele_runs FOR EACH ROW
+		EXECUTE FUNCTION @.stele_kin()`
 
 // functionSettings make the functions cheaper for the server, and have to be set again whenever
 // a migration replaces the functions. Plans are generic: the planner takes an array of unknown

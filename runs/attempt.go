@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,8 +58,12 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		return false, err
 	}
 	if b.over {
-		return b.waiting, w.again(ctx, g, c, events)
+		if !b.waiting {
+			err = w.outputEvent(ctx, j, g)
+		}
+		return b.waiting, cmp.Or(err, w.again(ctx, g, c, events))
 	}
+	kin := children{w, c}
 	// Whoever reads the run while it is executed has the same maps; a node may change those that it gets.
 	c.Metadata, c.Configurable, c.Context = owned(c.Metadata), owned(c.Configurable), owned(c.Context)
 	o := pregel.RunOptions{
@@ -66,7 +71,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		MaxConcurrency: c.MaxConcurrency,
 		Durability:     c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control, Lease: lease,
-		DeferSync: w.sharesLog(),
+		DeferSync: w.sharesLog(), Children: kin,
 	}
 	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished
@@ -93,6 +98,9 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		}
 	}
 	info, err := w.info(ctx, c.ThreadID)
+	if err == nil && info.Status != saver.StatusWaiting {
+		err = w.outputEvent(ctx, j, g)
+	}
 	if err != nil || info.Status != saver.StatusWaiting {
 		return false, err
 	}

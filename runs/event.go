@@ -39,6 +39,9 @@ const (
 	// KindTask: a task began or ended. Data is the JSON of a TaskNote. Only runs with Spec.Tasks
 	// have such events.
 	KindTask Kind = "task"
+	// KindOutput: the output of a run that has a parent and came to its end. Data is the JSON of a serde.Typed,
+	// which the queue's serializer reads. It is stored in the commit that ends the run, before KindEnd.
+	KindOutput Kind = "output"
 )
 
 // TaskNote is the data of an event of KindTask. A task that began and did not end was cut off, is under

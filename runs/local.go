@@ -84,6 +84,7 @@ type Local struct {
 	open      map[string]*localRun    // by id: those that have not ended
 	watched   map[string]*localRun    // by id: those that have ended and are not synced, or that somebody watches
 	threads   map[string]*localThread // the same as open, by thread
+	children  map[string][]*localRun  // of these, by Run.Parent
 	graphs    map[string]*localGraph  // the same, by graph
 	ended     map[string]endedRun     // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string     // ids of all runs by thread, oldest first
@@ -103,6 +104,9 @@ type endedRun struct {
 	status         Status
 	at             time.Time
 	graph, version string
+	waiting        bool
+	parent         string
+	detached       bool
 }
 
 // localRun is a run that has not ended.
@@ -142,7 +146,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		opts.LeaseTime = 15 * time.Second
 	}
 	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{},
-		threads: map[string]*localThread{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{},
+		threads: map[string]*localThread{}, children: map[string][]*localRun{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{},
 		byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{},
 		workers: map[string]localWorker{}, pinned: map[[2]string]*line{}}
 	newest := ""
@@ -210,7 +214,7 @@ func (q *Local) noteEnd(r Run) {
 // back.
 func (q *Local) noteLast(r Run) {
 	if r.ThreadID != "" && r.Epoch > 0 {
-		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended, r.Graph, r.Version}
+		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended, r.Graph, r.Version, r.Waiting, r.Parent, r.Detached}
 	}
 }
 
@@ -297,6 +301,13 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 			return Run{}, err
 		}
 		return stored, nil
+	}
+	if req.Parent != nil {
+		if _, err := q.held(*req.Parent); err != nil {
+			return Run{}, err
+		}
+	} else {
+		q.adopt(&r)
 	}
 	if t := q.threads[r.ThreadID]; t != nil && r.Multitask != Enqueue {
 		if r.Multitask == Reject {
@@ -556,7 +567,7 @@ func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r, err := q.stored(ctx, id)
-	if errors.Is(err, ErrNotFound) || err == nil && (!r.Status.Ended() || !r.Ended.Before(before)) {
+	if errors.Is(err, ErrNotFound) || err == nil && (!r.Status.Ended() || !r.Ended.Before(before) || q.mayAsk(r.Parent)) {
 		return false, nil
 	}
 	if err != nil {
@@ -582,8 +593,18 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 			ops = nil
 		}
 	}
+	kin, err := q.kin(r.Run, true)
+	if err != nil {
+		return err
+	}
+	for _, other := range kin {
+		ops = append(ops, other.ops...)
+	}
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
+	}
+	for _, other := range kin {
+		q.made(other)
 	}
 	q.decoded.forget(id)
 	delete(q.watched, id) // not before: the end of one that stays may not be durable yet

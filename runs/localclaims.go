@@ -220,20 +220,26 @@ func (q *Local) wake(ctx context.Context, threadID string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range q.ofThread(threadID) {
-		to, now := r.Run, q.now()
-		switch {
-		case to.Asleep() && to.After.After(now):
-			to.After = now
-		case to.Status == Running && !to.Waiting:
-			to.Waiting = true
-		default:
-			continue
-		}
-		if err := q.save(ctx, r, to, nil); err != nil {
-			return err
+		if to, changed := q.woken(r.Run); changed {
+			if err := q.save(ctx, r, to, nil); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// woken is a run as it is when its thread was woken.
+func (q *Local) woken(r Run) (to Run, changed bool) {
+	switch now := q.now(); {
+	case r.Asleep() && r.After.After(now):
+		r.After = now
+	case r.Status == Running && !r.Waiting:
+		r.Waiting = true
+	default:
+		return r, false
+	}
+	return r, true
 }
 
 // Renew implements Queue.
@@ -355,7 +361,7 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 	var begun change
 	ops := ended.ops
 	// A long list of events is written by itself, so that an error is about the list.
-	if ended.to.Status.Ended() && ended.to.Last > 0 {
+	if ended.to.Status.Ended() && ended.to.Last > 0 && len(ended.kin) == 0 {
 		best := q.after(r, worker, graphs)
 		if best != nil && (best.Attempt < best.Attempts || best.Cancel != "") {
 			if begun, err = q.change(best, q.claimed(best.Run, worker, &ended.to.Run), nil); err != nil {
@@ -545,6 +551,9 @@ func (q *Local) add(r *localRun) {
 	}
 	i, _ := t.find(r.ID)
 	t.runs = slices.Insert(t.runs, i, r)
+	if r.Parent != "" {
+		q.children[r.Parent] = append(q.children[r.Parent], r)
+	}
 	q.place(r)
 }
 
@@ -565,6 +574,12 @@ func (q *Local) leave(r *localRun) {
 	q.lead(t)
 	if len(t.runs) == 0 {
 		delete(q.threads, r.ThreadID)
+	}
+	if r.Parent != "" {
+		left := slices.DeleteFunc(q.children[r.Parent], func(other *localRun) bool { return other == r })
+		if q.children[r.Parent] = left; len(left) == 0 {
+			delete(q.children, r.Parent)
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ type change struct {
 	to     storedRun
 	events []Event
 	ops    []store.Op
+	kin    []change // of the parent and the children of one that ends
 }
 
 // save stores the new state of a run, with numbered events, including the last one if it ends, and
@@ -106,7 +107,14 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 		op = textOp(specsSpace, to.ID, string(spec))
 		op.Value[bornField] = string(item)
 	}
-	return change{r: r, to: stored, events: events, ops: append(ops, op)}, nil
+	c := change{r: r, to: stored, events: events, ops: append(ops, op)}
+	if to.Status.Ended() {
+		c.kin, err = q.kin(to, false)
+		for _, other := range c.kin {
+			c.ops = append(c.ops, other.ops...)
+		}
+	}
+	return c, err
 }
 
 // made changes the run in memory to the state that was written. The caller holds the locks of save.
@@ -125,6 +133,9 @@ func (q *Local) made(c change) {
 		q.ends.Changed(to.ID)
 	case to.Status == Pending && q.open[to.ID] == r:
 		q.place(r)
+	}
+	for _, other := range c.kin {
+		q.made(other)
 	}
 	q.Changed(to.ID)
 	// Otherwise it was begun, or has ended and holds up nobody.
@@ -583,6 +594,8 @@ func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f.text("mark", r.Mark)
 	f.text("version", r.Version)
 	f.flag("pinned", r.Pinned)
+	f.text("parent", r.Parent)
+	f.flag("detached", r.Detached)
 	if !r.After.Equal(r.Created) {
 		f.time("after", r.After)
 	}

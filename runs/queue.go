@@ -39,13 +39,22 @@ import (
 // A run can be given back for workers with one version of its graph; see Outcome.Version. Such a worker may
 // claim it at once, before all others, and any worker when its time has come.
 //
+// # Children
+//
+// A run that a node of another has started is its child, and the thread of the other the parent: see Run.Parent
+// and pregel.Child. Each of the following is in the commit that causes it, whoever makes that. When a run with a
+// parent ends, but not at a question, or is removed, the runs of the parent's thread that have not ended are due,
+// as by Wake. When a run that was begun ends with Success, but not at a question, or is interrupted, its children
+// that have not ended, and are not Detached, are to be interrupted: a worker ends them. So are those of a thread
+// whose last run is removed. A child is submitted only while the claim of its parent holds.
+//
 // # More than a Queue
 //
 // A queue may do more, which its users ask it for: WorkerQueue, for its workers (ForWorker); SubmitWith and
 // Items, if it is in a store, so that a run and the server's records of it are one write; WatchEnd, which wakes
 // at a run's end alone; SharesLog, whether it and a saver are durable together. A Local has them all.
 type Queue interface {
-	// Submit stores a run. Errors: InvalidError, BusyError, KeyError.
+	// Submit stores a run. Errors: InvalidError, BusyError, KeyError; ErrFenced for Request.Parent.
 	Submit(ctx context.Context, req Request) (Run, error)
 
 	// Get returns a run. Errors: ErrNotFound, UnreadableError.
@@ -87,6 +96,10 @@ type Queue interface {
 	// when it is given back to sleep: it may have looked for what wakes it before that was there.
 	Wake(ctx context.Context, threadID string) error
 
+	// ChildEnd returns how the child on a thread has ended; ok is false if it has not. EndOf has the rule. A child
+	// that ends after that makes the runs of its parent's thread due.
+	ChildEnd(ctx context.Context, threadID string) (end ChildEnd, ok bool, err error)
+
 	// Renew renews claims. It returns those that still hold, with what has become of the
 	// runs: Cancel may have been set.
 	Renew(ctx context.Context, claims []Claim) ([]Run, error)
@@ -126,7 +139,8 @@ type Queue interface {
 	Delete(ctx context.Context, id string) error
 
 	// Sweep removes the runs that ended before a time, with their events, and returns how
-	// many.
+	// many. It leaves those of children whose parent may still ask for them: the run of its thread that was
+	// begun last has not ended, or ended at a question or with an error.
 	Sweep(ctx context.Context, before time.Time) (int, error)
 
 	// LeaseTime is how long a claim holds without being renewed.

@@ -34,12 +34,18 @@ const maxName = 1 << 10
 // and a thread. Errors: InvalidError, and those of the serializer.
 func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
 	now = now.UTC().Truncate(time.Microsecond)
-	r := Run{Spec: req.Spec, Key: req.Key, Status: Pending, After: req.After.UTC().Truncate(time.Microsecond), Created: now}
+	r := Run{Spec: req.Spec, Key: req.Key, Status: Pending, Detached: req.Detached, After: req.After.UTC().Truncate(time.Microsecond), Created: now}
 	if err := checkSpec(&r.Spec); err != nil {
 		return Run{}, err
 	}
 	if err := checkName("key", req.Key); err != nil {
 		return Run{}, err
+	}
+	if req.Detached && req.Parent == nil {
+		return Run{}, &InvalidError{"detached", "is for a run with a parent"}
+	}
+	if req.Parent != nil && req.Parent.ThreadID == req.ThreadID {
+		return Run{}, &InvalidError{"parent", "is a run of the same thread"}
 	}
 	if req.Input != nil || r.Input.Kind == "" {
 		typed, err := codec.Encode(graph.InputOf(req.Input))
@@ -48,7 +54,9 @@ func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
 		}
 		r.Input = typed
 	}
-	r.ID = newID(now)
+	if r.ID = newID(now); req.Parent != nil {
+		r.Parent = req.Parent.ThreadID
+	}
 	if r.ThreadID == "" {
 		r.ThreadID = newID(now)
 	}

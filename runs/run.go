@@ -101,6 +101,10 @@ type Request struct {
 	Key string
 	// After is when the run may begin, earliest; zero is now.
 	After time.Time
+	// Parent is the claim of the run that starts this one, its child; nil for none. See pregel.Child.
+	Parent *Claim
+	// Detached: the child goes on when its parent has ended.
+	Detached bool
 }
 
 // Run is a run as its queue keeps it. Who adds a field writes it in appendRun (localitems.go), and in
@@ -134,6 +138,11 @@ type Run struct {
 	Version string `json:"version,omitempty"`
 	// Pinned: the run waits for a worker with Version until After, and from then on for any.
 	Pinned bool `json:"pinned,omitempty"`
+	// Parent is the thread whose node awaits what becomes of the run's thread, and started it; "" if none does.
+	// A run that is submitted to a thread before its child has ended, such as one with an answer, has the same.
+	// Detached says that the parent's end does not cancel it.
+	Parent   string `json:"parent,omitempty"`
+	Detached bool   `json:"detached,omitempty"`
 	// After is when the run may begin; of a run that failed, when it may be tried again.
 	After   time.Time `json:"after"`
 	Created time.Time `json:"created"`

@@ -73,6 +73,7 @@ type job struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	last    []Event   // those of the attempt that are not stored yet
+	output  []Event   // the one with its output, of a child that came to its end
 	back    *Outcome  // how a run is given back that sleeps, or that is another version's; nil if it has ended
 	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
 	how     Strategy  // of the requested cancellation, "" for none; guarded by Worker.mu
@@ -90,13 +91,14 @@ var (
 func Final(err error) bool {
 	var answer *pregel.AnswerError
 	var mistyped *channel.TypeError
-	if errors.As(err, &answer) || errors.As(err, &mistyped) {
+	var child *pregel.ChildError
+	if errors.As(err, &answer) || errors.As(err, &mistyped) || errors.As(err, &child) {
 		return true
 	}
 	for _, final := range []error{
 		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
 		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
-		pregel.ErrUnknownNode, pregel.ErrCallMismatch, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
+		pregel.ErrUnknownNode, pregel.ErrCallMismatch, pregel.ErrNoQueue, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
 	} {
 		if errors.Is(err, final) {
 			return true
@@ -398,7 +400,9 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 	if !report {
 		return nil
 	}
-	o.Events = j.last
+	if o.Events = j.last; o.Status == Success {
+		o.Events = append(o.Events, j.output...)
+	}
 	end, done := w.toTheEnd(ctx)
 	defer done()
 	for {

@@ -26,6 +26,14 @@
 // A run that was given back for workers of one version is in the index stele_runs_pinned, and due later for all
 // others. A claim looks there first, for the versions that the worker has in stele_workers.
 //
+// # Children
+//
+// The end of a run makes its parent due, and marks its children to be interrupted, by a trigger, stele_kin, in the
+// transaction of the end. Whoever looks how a child has ended locks the rows of its runs, and so waits for an end
+// under way: either the parent sees the end, or the end sees the parent, which looked before. A parent and a
+// child that end at the same moment may wait for each other; the server refuses one of the two calls, which is
+// tried again.
+//
 // # Calls of unknown outcome
 //
 // All other calls that write are transactions under an advisory lock, that of the thread

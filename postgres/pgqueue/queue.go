@@ -121,7 +121,7 @@ func (r *runRow) targets() []any {
 	text, at := func(s *string) any { return (*zeronull.Text)(s) }, func(t *time.Time) any { return (*zeronull.Timestamptz)(t) }
 	return []any{text(&r.ID), text(&r.Key), (*zeronull.Text)(&r.Status), &r.Attempt, &r.Waiting, text(&r.Error), (*zeronull.Text)(&r.Cancel),
 		text(&r.Worker), &r.Epoch, text(&r.Mark), &r.spec, at(&r.After), at(&r.Created), at(&r.Started), at(&r.Ended), &r.changedBy,
-		text(&r.Version), &r.Pinned}
+		text(&r.Version), &r.Pinned, text(&r.Parent), &r.Detached}
 }
 
 // run is the run of a row that was scanned.
@@ -165,7 +165,11 @@ func (q *Queue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) 
 			if r.Multitask == runs.Reject {
 				b.Queue(q.sql.busy, r.ThreadID, r.ID, key)
 			}
-			b.Queue(q.sql.submit, r.ID, r.ThreadID, r.Graph, key, int64(r.Priority), int64(r.Attempts), spec, zeronull.Timestamptz(req.After), q.clock(), [16]byte(c))
+			if p := req.Parent; p != nil {
+				b.Queue(q.sql.startedBy, r.ID, key, p.ID, p.Epoch)
+			}
+			b.Queue(q.sql.submit, r.ID, r.ThreadID, r.Graph, key, int64(r.Priority), int64(r.Attempts), spec, zeronull.Timestamptz(req.After), q.clock(), [16]byte(c),
+				zeronull.Text(r.Parent), r.Detached)
 			if r.Multitask == runs.Interrupt || r.Multitask == runs.Rollback {
 				b.Queue(q.sql.cancelOthers, r.ThreadID, string(r.Multitask), end.Kind, end.Data, q.clock(), [16]byte(c), q.channel, r.ID)
 			}
@@ -176,10 +180,13 @@ func (q *Queue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) 
 			b.Queue(q.sql.get, r.ID).QueryRow(scanRun(&row, applied))
 		},
 		Refused: func(code, detail string) error {
-			if code != refusedBusy {
-				return nil
+			switch code {
+			case refusedBusy:
+				return &runs.BusyError{ThreadID: r.ThreadID, RunID: detail}
+			case pgdb.RefusedFenced:
+				return fencedClaim(*req.Parent)
 			}
-			return &runs.BusyError{ThreadID: r.ThreadID, RunID: detail}
+			return nil
 		},
 	})
 	if err != nil {
@@ -219,6 +226,35 @@ func (q *Queue) Get(ctx context.Context, id string) (runs.Run, error) {
 		return runs.Run{}, err
 	}
 	return found[0].run()
+}
+
+// ChildEnd implements runs.Queue: one round trip, and one more for the output.
+func (q *Queue) ChildEnd(ctx context.Context, threadID string) (end runs.ChildEnd, ok bool, err error) {
+	if pgdb.CheckText("thread", threadID) != nil {
+		return end, true, nil // there is none of that name
+	}
+	var found []runRow
+	err = q.db.Repeat(ctx, "", func(b *pgx.Batch) { b.Queue(q.sql.childRuns, threadID).Query(scanRuns(&found)) })
+	if err != nil {
+		return end, false, err
+	}
+	var all []runs.Run
+	for _, row := range found {
+		r, err := row.run()
+		if err != nil {
+			return end, false, err
+		}
+		all = append(all, r)
+	}
+	if end.Run, ok = runs.EndOf(all); !ok || end.Run.Status != runs.Success {
+		return end, ok, nil
+	}
+	err = q.db.Read(ctx, func(b *pgx.Batch) {
+		end.Output = serde.Typed{}
+		found := false
+		b.Queue(q.sql.output, end.Run.ID).QueryRow(pgdb.MaybeRow(&found, &end.Output.Kind, &end.Output.Data))
+	})
+	return end, err == nil, err
 }
 
 // listPage is how many runs a listing reads at a time.

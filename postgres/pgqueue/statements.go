@@ -3,6 +3,8 @@ package pgqueue
 import (
 	"strings"
 
+	"github.com/stele-go/stele/runs"
+
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
@@ -14,6 +16,7 @@ type statements struct {
 	claim, giveUp, renew, mark, finish, append string
 	wake                                       string
 	holds                                      string
+	startedBy, childRuns, output               string
 	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
 	deleteSchedule, depth                      string
@@ -26,7 +29,7 @@ const refusedBusy = "busy"
 // runColumns are the columns of the table r that runRow scans.
 const runColumns = `r.id, r.key, r.status, coalesce(r.attempt, 0), coalesce(r.waiting, false), r.error, r.cancel, r.worker, coalesce(r.epoch, 0), r.mark,
 	r.spec, r.after_at, r.created_at, r.started_at, r.ended_at, r.changed_by,
-	r.version, coalesce(r.pinned, false)`
+	r.version, coalesce(r.pinned, false), r.parent, coalesce(r.detached, false)`
 
 // clockOf is a table of one row: the time, which is parameter n, or the server's.
 func clockOf(n string) string {
@@ -49,6 +52,11 @@ const seesMarks = `current_setting('transaction_isolation') = 'read committed'`
 func newStatements(schema string) *statements {
 	q := func(sql string) string { return pgdb.Qualify(schema, sql) }
 	st := &statements{}
+	// A thread with this name, whose runs have all ended, may go on and ask how its children have ended.
+	mayAsk := func(thread string) string {
+		return `coalesce((SELECT p.waiting OR p.status = 'error' FROM @.stele_runs p WHERE p.thread_id = ` + thread + `
+	AND p.ended_at IS NOT NULL AND p.epoch > 0 ORDER BY p.ended_at DESC, p.seq DESC LIMIT 1), false)`
+	}
 
 	st.all = q(`SELECT ` + runColumns + ` FROM @.stele_runs r`)
 	st.get = st.all + ` WHERE id = $1`
@@ -62,19 +70,44 @@ SELECT @.stele_refuse('` + refusedBusy + `', o.id) FROM (
 	SELECT id FROM @.stele_runs WHERE thread_id = $1 AND ended_at IS NULL
 	AND NOT EXISTS (SELECT FROM @.stele_runs WHERE id = $2 OR key = $3) ORDER BY seq LIMIT 1) o`)
 
+	// $1 id, $2 key, $3 the run that starts it, $4 epoch of its claim. The lock keeps that run from its end until the
+	// child is there to see.
+	st.startedBy = q(`
+WITH p AS MATERIALIZED (SELECT id FROM @.stele_runs WHERE id = $3 AND epoch = $4 AND status = 'running' FOR SHARE)
+SELECT CASE WHEN NOT EXISTS (SELECT FROM p) AND NOT EXISTS (SELECT FROM @.stele_runs WHERE id = $1 OR key = $2)
+	THEN @.stele_refuse('` + pgdb.RefusedFenced + `', '')::text END`)
+
 	// $1 id, $2 thread, $3 graph, $4 key or NULL, $5 priority, $6 attempts, $7 spec, $8 after or
-	// NULL, $9 clock, $10 call. Who has the key already stays. seq is the order of submission
-	// in a thread: its lock is held.
+	// NULL, $9 clock, $10 call, $11 parent or NULL, $12 detached. Who has the key already stays. seq is the order of
+	// submission in a thread: its lock is held. A run on the thread of a child that has not ended has its parent. If
+	// that has ended, the run is to be interrupted; the lock keeps it from its end, as above.
 	st.submit = q(`
 WITH ` + clockOf("$9") + `, ahead AS MATERIALIZED (
 	SELECT FROM @.stele_runs WHERE thread_id = $2 AND ended_at IS NULL AND NOT behind
 	AND (started_at IS NOT NULL OR after_at <= (SELECT now FROM t)) LIMIT 1
 	FOR SHARE SKIP LOCKED
+), last AS MATERIALIZED (
+	SELECT parent, detached FROM (
+		SELECT parent, detached, ended_at, waiting FROM @.stele_runs WHERE $11::text IS NULL AND thread_id = $2
+		ORDER BY id COLLATE "POSIX" DESC LIMIT 1) o
+	WHERE parent IS NOT NULL AND (ended_at IS NULL OR waiting)
+), open AS MATERIALIZED (
+	SELECT FROM @.stele_runs WHERE thread_id = (SELECT parent FROM last) AND ended_at IS NULL FOR SHARE
 )
-INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by, behind)
+INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by, behind,
+	parent, detached, cancel)
 SELECT $1, $2, $3, $4, 'pending', $5, $6, $7::json, greatest($8, t.now), greatest($8, t.now), t.now, $10,
-	coalesce($8 <= t.now, true) AND ` + seesMarks + ` AND EXISTS (SELECT FROM ahead) FROM t
+	coalesce($8 <= t.now, true) AND ` + seesMarks + ` AND EXISTS (SELECT FROM ahead),
+	coalesce($11, last.parent), coalesce(last.detached, $12),
+	CASE WHEN last.parent IS NOT NULL AND NOT last.detached AND NOT EXISTS (SELECT FROM open) AND NOT ` + mayAsk("last.parent") + ` THEN 'interrupt' ELSE '' END
+FROM t LEFT JOIN last ON true
 ON CONFLICT DO NOTHING`)
+
+	// $1 thread. The lock waits for an end under way.
+	st.childRuns = st.all + ` WHERE thread_id = $1 ORDER BY id COLLATE "POSIX" FOR SHARE`
+
+	// $1 run.
+	st.output = q(`SELECT data_kind, data FROM @.stele_run_events WHERE run_id = $1 AND kind = '` + string(runs.KindOutput) + `' ORDER BY seq DESC LIMIT 1`)
 
 	// $1 id, $2 key or NULL.
 	st.submitted = st.all + ` WHERE id = $1 OR key = $2`
@@ -276,7 +309,9 @@ WITH ` + clockOf("$12") + `, r AS (
 	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.status = 'running' RETURNING r.*
 ), ` + lastEvent("CASE r.status WHEN 'interrupted' THEN $10 ELSE $8 END", "CASE r.status WHEN 'interrupted' THEN $11::bytea ELSE $9::bytea END") + `
 SELECT ` + fenced("$14") + `, CASE WHEN r.status = 'pending' OR EXISTS (
-	SELECT FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL AND o.id <> r.id) THEN pg_notify($14::text, '')::text END
+	SELECT FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL AND o.id <> r.id)
+	OR r.parent IS NOT NULL OR EXISTS (SELECT FROM @.stele_runs o WHERE o.parent = r.thread_id AND o.ended_at IS NULL)
+	THEN pg_notify($14::text, '')::text END
 FROM (SELECT 1) one LEFT JOIN r ON true`))
 
 	// $3 kinds, $4 namespaces as JSON or NULL, $5 kinds of data, $6 data, $7 clock, $8 call, $9
@@ -304,7 +339,9 @@ WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`)
 	st.sweep = q(`
 WITH gone AS (
 	DELETE FROM @.stele_runs WHERE id = ANY(ARRAY(
-		SELECT id FROM @.stele_runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+		SELECT id FROM @.stele_runs r WHERE ended_at < $1 AND (parent IS NULL OR NOT ` + mayAsk("r.parent") + `
+			AND NOT EXISTS (SELECT FROM @.stele_runs p WHERE p.thread_id = r.parent AND p.ended_at IS NULL))
+		ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))
 	RETURNING id
 ), events AS (
 	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id

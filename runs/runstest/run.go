@@ -83,7 +83,7 @@ func byID(cases []testCase) (groups [][]testCase) {
 }
 
 func allCases() []testCase {
-	return slices.Concat(submitCases, keyCases, busyCases, orderCases, claimCases, attemptCases, cancelCases, retryCases, sleepCases, versionCases,
+	return slices.Concat(submitCases, keyCases, busyCases, orderCases, claimCases, attemptCases, cancelCases, retryCases, sleepCases, versionCases, childCases,
 		finishCases, eventCases, watchCases, workerCases, scheduleCases, listCases, sweepCases, deleteCases, badCases, reopenCases, concurrencyCases)
 }
 
