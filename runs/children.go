@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -88,6 +89,20 @@ func (k children) ChildEnd(ctx context.Context, threadID string) (*pregel.ChildE
 		out.Output, err = k.w.output(end.Output)
 	}
 	return out, err
+}
+
+// stillAsks reports whether a child that failed waits at a question all the same: the answer was refused. So it has not
+// ended, and another answer goes on with it.
+func (w *Worker) stillAsks(ctx context.Context, c Claim, failed error) bool {
+	var answer *pregel.AnswerError
+	if c.Parent == "" || errors.As(failed, &answer) {
+		return c.Parent != ""
+	}
+	info, err := w.info(ctx, c.ThreadID)
+	if err != nil {
+		w.logger().Error("look whether a child waits", "run", c.ID, "error", err)
+	}
+	return info.Status == saver.StatusWaiting
 }
 
 // outputEvent is the event with the output of a child, which is where its thread is. The worker owns that.

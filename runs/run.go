@@ -119,7 +119,8 @@ type Run struct {
 	// Attempt counts how often a worker has begun the run. It goes on where the last
 	// attempt was: tasks whose writes were stored do not run again.
 	Attempt int `json:"attempt,omitempty"`
-	// Waiting: the run ended at a question or a breakpoint, or sleeps. Of a run that a worker has, that it
+	// Waiting: the run ended at a question or a breakpoint, or sleeps. Of a run that failed and has a Parent, that
+	// the question is still open, as the answer was refused. Of a run that a worker has, that it
 	// was woken.
 	Waiting bool `json:"waiting,omitempty"`
 	// Error is why the last attempt failed.

@@ -475,7 +475,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	// worker had been killed.
 	slow := errors.Is(err, saver.ErrFenced)
 	if !slow && final(err) || c.Attempt >= c.Attempts {
-		o.Status = Error
+		o.Status, o.Waiting = Error, w.stillAsks(ctx, c, err)
 		return o, true
 	}
 	o.Status = Pending

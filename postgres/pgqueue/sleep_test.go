@@ -50,6 +50,15 @@ func TestSleepers(t *testing.T) {
 	})
 }
 
+// Workers of a fleet execute runs that start children.
+func TestFamilies(t *testing.T) {
+	runstest.Families(t, func(t *testing.T, clock func() time.Time) runstest.Home {
+		url := pgtest.Shared(t).Database(t)
+		s := open(t, url, postgres.Options{})
+		return runstest.Home{Saver: s, Queue: openQueue(t, s, pgqueue.Options{Clock: clock}), Items: openItems(t, url, s)}
+	})
+}
+
 // TestSleepingRunsAreNotLookedAt: of a hundred thousand runs that sleep, a claim reads those that are due, and
 // none if none is. So it is with a run enqueued behind one of them.
 func TestSleepingRunsAreNotLookedAt(t *testing.T) {
