@@ -42,7 +42,8 @@
 //
 // # Waiting
 //
-// A node waits for an instant with Sleep, and for a signal with Signal.Receive. Like a question that ends
+// A node waits for an instant with Sleep, for a signal with Signal.Receive, and for a run of another graph with
+// Child.Call. Like a question that ends
 // the run, and the node runs again from its start when the thread goes on. What it waits for is stored, and is
 // not begun anew. Result.Waits and StateSnapshot.Waits list it; LangGraph sees an interrupt.
 //

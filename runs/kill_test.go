@@ -28,6 +28,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dir := os.Getenv(familyDir); dir != "" {
+		if err := familyTortured(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir := os.Getenv(firesDir); dir != "" {
 		fmt.Fprintln(os.Stderr, fired(dir))
 		os.Exit(1)
@@ -81,17 +88,24 @@ func tortured(dir string) error {
 // STELE_SEED repeats the times, STELE_TORTURE_RUNS makes it longer.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills(t, func(*rand.Rand) int { return 3 })
+	kills(t, tortureDir, checkTorture, func(*rand.Rand) int { return 3 })
 }
 
 // TestDeploysOnDisk is TestKills with another version of the graph each time, forwards and back.
 func TestDeploysOnDisk(t *testing.T) {
 	t.Parallel()
-	kills(t, func(r *rand.Rand) int { return 1 + r.IntN(3) })
+	kills(t, tortureDir, checkTorture, func(r *rand.Rand) int { return 1 + r.IntN(3) })
 }
 
-// kills runs the program with a version of its graph that is drawn anew after each kill.
-func kills(t *testing.T, version func(*rand.Rand) int) {
+// TestFamiliesAreKilled is TestKills with parents that start children: each child is started once, and each end reaches its
+// parent once.
+func TestFamiliesAreKilled(t *testing.T) {
+	t.Parallel()
+	kills(t, familyDir, checkFamilies, func(*rand.Rand) int { return 1 })
+}
+
+// kills runs the program that a variable asks for with a version of its graph that is drawn anew after each kill.
+func kills(t *testing.T, program string, check func(t *testing.T, dir string, kills int), version func(*rand.Rand) int) {
 	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("STELE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -99,7 +113,7 @@ func kills(t *testing.T, version func(*rand.Rand) int) {
 	kills := 0
 	for done := false; !done; {
 		p := exec.Command(os.Args[0])
-		p.Env = append(os.Environ(), tortureDir+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)), "STELE_TORTURE_VERSION="+strconv.Itoa(version(random)))
+		p.Env = append(os.Environ(), program+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)), "STELE_TORTURE_VERSION="+strconv.Itoa(version(random)))
 		p.Stderr = os.Stderr
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
@@ -121,6 +135,10 @@ func kills(t *testing.T, version func(*rand.Rand) int) {
 		}
 		kill.Stop()
 	}
+	check(t, dir, kills)
+}
+
+func checkTorture(t *testing.T, dir string, kills int) {
 	x, closes, err := openTorture(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package guide
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
 )
 
@@ -74,6 +76,90 @@ func pending(ctx context.Context, g *pregel.Graph, name string) ([]pregel.Wait, 
 		return nil, err
 	}
 	return state.Waits, nil // the earliest first; state.Interrupts are questions alone
+}
+
+var invite = pregel.NewChild[Invitation, string]("invitation")
+
+func party(ctx context.Context, guests []Invitation) ([]string, error) {
+	var invited []pregel.StartedChild[string]
+	for _, g := range guests {
+		started, err := invite.Start(ctx, g) // all wait side by side
+		if err != nil {
+			return nil, err
+		}
+		invited = append(invited, started)
+	}
+	var said []string
+	for _, s := range invited {
+		text, err := s.Get(ctx)
+		var failed *pregel.ChildError
+		switch {
+		case errors.As(err, &failed):
+			text = "nobody knows: " + failed.Error()
+		case err != nil:
+			return nil, err // it waits: return what you get
+		}
+		said = append(said, text)
+	}
+	return said, nil
+}
+
+// TestParty runs the part of the page about children: two guests are invited by one parent.
+func TestParty(t *testing.T) {
+	s := memory.New(memory.Options{})
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	invitation, err := invitations(func(context.Context, string, string, string) error { return nil }, s, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := pregel.Entrypoint("party", party, pregel.EntrypointOptions{Options: pregel.Options{Saver: s, Store: items}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	w := &runs.Worker{Queue: queue, Saver: s, Graphs: map[string]*pregel.Graph{"party": g, "invitation": invitation}}
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	r, err := queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "party", Graph: "party"},
+		Input: []Invitation{{"ada", "ada@example.org"}, {"bob", "bob@example.org"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, unwatch := queue.Watch("")
+	defer unwatch()
+	sent := map[string]bool{}
+	for len(sent) < 2 {
+		for child, err := range queue.List(t.Context(), runs.Query{Graph: "invitation"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if child.Asleep() && !sent[child.ThreadID] {
+				sent[child.ThreadID] = true
+				if err := replies.Send(t.Context(), invitation, child.ThreadID, Reply{len(sent) == 2}, pregel.SignalOptions{Queue: queue, Key: "reply"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-changed
+	}
+	if r, err = runs.Wait(t.Context(), queue, r.ID); err != nil || r.Status != runs.Success {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	said, err := g.Output(t.Context(), "party")
+	if err != nil || fmt.Sprint(said) != "[ada comes: false bob comes: true]" && fmt.Sprint(said) != "[ada comes: true bob comes: false]" {
+		t.Errorf("%v, %v", said, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestTimers runs the page about timers and signals: a guest is reminded unless they answer, over restarts and
