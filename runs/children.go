@@ -49,13 +49,13 @@ type children struct {
 // childInput is the label of a child with the hash of its input.
 const childInput = "child_input"
 
-// StartChild implements pregel.Children. The child has the place of its parent: its user, its context, its
-// priority, its trace.
+// StartChild implements pregel.Children. The child has the user of its parent, its context, its
+// priority, its attempts and its trace.
 func (k children) StartChild(ctx context.Context, s pregel.ChildSpec) error {
 	key := "child/" + s.ThreadID
 	r, err := k.w.Queue.Submit(ctx, Request{
 		Spec: Spec{ThreadID: s.ThreadID, Graph: s.Graph, Configurable: k.c.Configurable, Context: k.c.Context, Trace: k.c.Trace,
-			Priority: k.c.Priority, Labels: map[string]any{childInput: s.InputHash}},
+			Priority: k.c.Priority, Attempts: k.c.Attempts, Labels: map[string]any{childInput: s.InputHash}},
 		Input: s.Input, Key: key, Parent: &k.c, Detached: s.Detached,
 	})
 	if errors.Is(err, ErrKey) {

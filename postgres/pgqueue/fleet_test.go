@@ -26,6 +26,8 @@ import (
 const (
 	fleetDir = "STELE_FLEET_DIR"
 	fleetURL = "STELE_FLEET_URL"
+	// fleetOfFamilies makes it one of TestFamiliesAreKilled.
+	fleetOfFamilies = "STELE_FLEET_OF_FAMILIES"
 )
 
 func TestMain(m *testing.M) {
@@ -69,6 +71,9 @@ func fleetWorker() error {
 	ctx := context.Background()
 	for {
 		x, _, err := openFleet(ctx, os.Getenv(fleetDir), os.Getenv(fleetURL))
+		if err == nil && os.Getenv(fleetOfFamilies) != "" {
+			return families(x).Work(ctx)
+		}
 		if err == nil {
 			return x.Work(ctx)
 		}
@@ -140,6 +145,55 @@ func seeded(t *testing.T) *rand.Rand {
 	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("STELE_SEED=%d", seed)
 	return rand.New(rand.NewPCG(uint64(seed), 0))
+}
+
+func families(x *runstest.Torture) *runstest.FamilyTorture {
+	return &runstest.FamilyTorture{Dir: x.Dir, Saver: x.Saver, Queue: x.Queue, Parents: environment("STELE_FAMILIES", 50)}
+}
+
+// TestFamiliesAreKilled kills worker processes, and stops them for longer than their leases, while parents start children: each
+// child is started once, and each end reaches its parent once.
+func TestFamiliesAreKilled(t *testing.T) {
+	url := pgtest.Shared(t).Database(t)
+	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(fleetOfFamilies, "yes")
+	r := seeded(t)
+	f := newFleet(t, r, url)
+	torture, closes, err := openFleet(t.Context(), f.dir, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	x, driven := families(torture), make(chan error, 1)
+	go func() { driven <- x.Drive(t.Context()) }()
+	kills := 0
+	for done := false; !done; {
+		i := r.IntN(len(f.workers))
+		if r.IntN(4) > 0 {
+			f.signal(i, syscall.SIGKILL)
+			_ = f.workers[i].Wait()
+			f.start(i, r.IntN(1e9))
+			kills++
+		} else {
+			f.signal(i, syscall.SIGSTOP)
+			time.AfterFunc(time.Duration(1100+r.IntN(900))*time.Millisecond, func() { f.signal(i, syscall.SIGCONT) })
+		}
+		pause := time.NewTimer(time.Duration(100+r.IntN(300+20*kills)) * time.Millisecond)
+		select {
+		case err := <-driven:
+			if done = true; err != nil {
+				t.Fatal(err)
+			}
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+	if err := x.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Logf("killed %d times during %d families", kills, x.Parents)
 }
 
 // TestFleet lets worker processes execute runs on one database, while they are killed,
