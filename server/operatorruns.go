@@ -26,6 +26,7 @@ type operatorRun struct {
 	Worker   string      `json:"worker,omitempty"`
 	Version  string      `json:"version,omitempty"` // of the graph
 	Pinned   bool        `json:"pinned,omitempty"`  // it waits for a worker of Version
+	Parent   string      `json:"parent_thread_id,omitempty"` // which awaits this run's
 	After    string      `json:"after"`
 	Created  string      `json:"created_at"`
 	Started  string      `json:"started_at,omitempty"`
@@ -47,7 +48,7 @@ func (s *operatorAPI) allRuns(c *call) error {
 			return err
 		}
 		o := operatorRun{RunID: r.ID, ThreadID: r.ThreadID, Graph: r.Graph, Status: r.Status, Waiting: r.Waiting, Error: r.Error,
-			Attempt: r.Attempt, Worker: r.Worker, Version: r.Version, Pinned: r.Pinned, After: stamped(r.After), Created: stamped(r.Created)}
+			Attempt: r.Attempt, Worker: r.Worker, Version: r.Version, Pinned: r.Pinned, Parent: r.Parent, After: stamped(r.After), Created: stamped(r.Created)}
 		if !r.Started.IsZero() {
 			o.Started = stamped(r.Started)
 		}

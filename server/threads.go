@@ -115,15 +115,20 @@ func (s *threadAPI) anyThread(c *call) bool {
 }
 
 // record returns the record of a thread. A thread that a program made without the server has none, and
-// is shown as it is stored, unless the grant has a filter. ok is false if there is no such thread, or
+// is shown as it is stored, unless the grant has a filter: then a child alone is, to who sees its parent. ok is false if there is no such thread, or
 // the grant does not show it.
 func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
 	t, ok, err = s.records.get(ctx, id)
 	if t.kept = ok; err != nil || ok {
 		return t, ok && g.admits(t.Metadata), err
 	}
+	var owner map[string]any
 	if g.Filter != nil {
-		return t, false, nil
+		parent, ok, err := s.parentOf(ctx, id, g)
+		if err != nil || !ok {
+			return t, false, err
+		}
+		owner = parent.Metadata
 	}
 	info, ok, err := s.infoOf(ctx, id)
 	if err != nil || !ok {
@@ -133,7 +138,23 @@ func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, o
 		return t, false, err
 	}
 	t, err = s.withGraph(ctx, s.stored(info))
+	t.Metadata = merged(owner, t.Metadata)
 	return t, err == nil, err
+}
+
+// parentOf is the thread that has started a thread as its child, whose user the child belongs to; ok is false if there is none
+// that the grant shows.
+func (s *threadAPI) parentOf(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
+	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		if errors.Is(err, runs.ErrUnreadable) || err == nil && r.Parent == "" {
+			return t, false, nil
+		}
+		if err != nil {
+			return t, false, err
+		}
+		return s.record(ctx, r.Parent, g)
+	}
+	return t, false, nil
 }
 
 // infoOf returns the saver's information about a thread; ok is false if it has none.

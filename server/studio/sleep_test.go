@@ -85,7 +85,7 @@ func TestSleeping(t *testing.T) {
 	p.see("for what", `document.querySelector(".waits")?.innerText.includes("waits for the signal reply")`)
 
 	p.show("#/runs")
-	p.see("until when", `[...document.querySelectorAll("tbody .error-of")].map(e => e.innerText).sort().map(e => e.slice(0, 8)).join() === "until 20,until a "`)
+	p.see("until when", `[...document.querySelectorAll("tbody .error-of")].map(e => e.innerText).sort().map(e => e.slice(0, 8)).join() === "until 20,until it"`)
 	p.do(chromedp.Click(chromedp.CSS(`tbody a`)))
 	p.see("its thread", `location.hash.startsWith("#/threads/")`)
 }

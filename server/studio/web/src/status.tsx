@@ -47,7 +47,7 @@ export const triesOf = (t: RanTask) => Math.max(t.starts, 1) - 1 + Math.max(t.at
 // year that never comes.
 export function sleepsOf(r: QueuedRun): string {
   if (r.status !== "pending" || !r.waiting) return "";
-  return !r.after || r.after > "9999" ? "until a signal comes" : `until ${minute(r.after)}`;
+  return !r.after || r.after > "9999" ? "until it is woken" : `until ${minute(r.after)}`;
 }
 
 // tookOf is how long a run has been under way, or took.

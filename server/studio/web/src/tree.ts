@@ -22,7 +22,7 @@ export const idOf = (s: State) => word(s.checkpoint?.checkpoint_id);
 export const parentOf = (s: State) => word(s.parent_checkpoint?.checkpoint_id) || undefined;
 export const tasksOf = (s: State) => list(s.tasks);
 
-// A wait for an instant, or for a signal, is an interrupt that asks nobody: no answer ends it. Its id says so.
+// A wait for an instant, for a signal, or for a child, is an interrupt that asks nobody: no answer ends it. Its id says so.
 const isWait = (i: Interrupt) => word(i.id).startsWith("wait-");
 interface Asking {
   interrupts?: Interrupt[] | null;
@@ -34,8 +34,9 @@ export const waitsIn = (s: State) => [...new Set([s, ...tasksOf(s)].flatMap(wait
 
 // waitInWords says how long something waits, and for what.
 export function waitInWords({ value }: Interrupt): string {
-  const { signal, until } = isFields(value) ? value : {};
+  const { signal, child, graph, until } = isFields(value) ? value : {};
   const end = until ? `until ${minute(until)}` : "";
+  if (child) return `waits for a child, thread ${visible(child)} of ${visible(graph)}${end && `, ${end}`}`;
   return signal ? `waits for the signal ${visible(signal)}${end && `, ${end}`}` : `sleeps ${end}`;
 }
 
