@@ -44,16 +44,16 @@ type superstep struct {
 type messageKind int
 
 const (
-	msgCall   messageKind = iota // a task calls a function
-	msgYield                     // a task waits and gives its slot back
-	msgWake                      // a task that gave its slot back wants one again
-	msgStore                     // a task needs its checkpoint stored, under Exit
-	msgRecord                    // a task needs its call recorded
-	msgWait                      // a task has come to a wait
-	msgOver                      // the wait of a task, or below it, is over
-	msgBind                      // a task takes a signal, or the end of a child, or goes on without one
-	msgFindChild                 // a task starts a child, and may have done so before
-	msgKeepChild                 // a task has started a child
+	msgCall      messageKind = iota // a task calls a function
+	msgYield                        // a task waits and gives its slot back
+	msgWake                         // a task that gave its slot back wants one again
+	msgStore                        // a task needs its checkpoint stored, under Exit
+	msgRecord                       // a task needs its call recorded
+	msgWait                         // a task has come to a wait
+	msgOver                         // the wait of a task, or below it, is over
+	msgBind                         // a task takes a signal, or the end of a child, or goes on without one
+	msgFindChild                    // a task starts a child, and may have done so before
+	msgKeepChild                    // a task has started a child
 )
 
 // result tells how a task ended.

@@ -24,8 +24,8 @@ type operatorRun struct {
 	Error    string      `json:"error,omitempty"`
 	Attempt  int         `json:"attempt"`
 	Worker   string      `json:"worker,omitempty"`
-	Version  string      `json:"version,omitempty"` // of the graph
-	Pinned   bool        `json:"pinned,omitempty"`  // it waits for a worker of Version
+	Version  string      `json:"version,omitempty"`          // of the graph
+	Pinned   bool        `json:"pinned,omitempty"`           // it waits for a worker of Version
 	Parent   string      `json:"parent_thread_id,omitempty"` // which awaits this run's
 	After    string      `json:"after"`
 	Created  string      `json:"created_at"`
