@@ -7,6 +7,9 @@ work=${STELE_CI_WORK:-}
 	trap 'rm -rf -- "$work"' EXIT
 }
 
+# What a machine has set for Amazon's SDK, most do not have: nothing may pass by it.
+unset "${!AWS_@}"
+
 # packages COMMAND:PACKAGE... installs Debian's packages whose command is missing.
 packages() {
 	local missing=() pair

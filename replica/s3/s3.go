@@ -80,9 +80,12 @@ func open(ctx context.Context, address string, silent time.Duration) (bucket.Buc
 	if cfg.Region == "" {
 		return nil, fmt.Errorf("%w: %s names no region, and neither do AWS_REGION nor the SDK's configuration: add ?region=REGION", bucket.ErrRefused, address)
 	}
-	client, ok := cfg.HTTPClient.(*awshttp.BuildableClient) // with the certificates of the configuration
-	if !ok {
-		return nil, fmt.Errorf("the SDK's client is a %T", cfg.HTTPClient)
+	client := awshttp.NewBuildableClient()
+	if cfg.HTTPClient != nil { // the one with the certificates of the configuration, if that has any
+		var ok bool
+		if client, ok = cfg.HTTPClient.(*awshttp.BuildableClient); !ok {
+			return nil, fmt.Errorf("the SDK's client is a %T", cfg.HTTPClient)
+		}
 	}
 	transport := client.GetTransport()
 	transport.MaxIdleConnsPerHost = 64

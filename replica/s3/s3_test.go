@@ -2,6 +2,8 @@ package s3_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +33,7 @@ func credentials(t *testing.T) {
 		"AWS_ACCESS_KEY_ID": "steletest", "AWS_SECRET_ACCESS_KEY": "stelesecret", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "",
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none"), "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none"),
 		"AWS_WEB_IDENTITY_TOKEN_FILE": "", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "",
-		"HTTP_PROXY": "", "http_proxy": "",
+		"HTTP_PROXY": "", "http_proxy": "", "AWS_CA_BUNDLE": "",
 	} {
 		if t.Setenv(name, value); value == "" {
 			_ = os.Unsetenv(name) // until Setenv's cleanup
@@ -75,6 +77,27 @@ func TestGofakes3(t *testing.T) {
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	defer server.Close()
 	conforms(t, server.URL)
+}
+
+// TestCertificates: a server is trusted by the certificates of AWS_CA_BUNDLE, which most machines do not set.
+func TestCertificates(t *testing.T) {
+	credentials(t)
+	server := httptest.NewTLSServer(gofakes3.New(s3mem.New()).Server())
+	defer server.Close()
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []bool{false, true} {
+		if known {
+			t.Setenv("AWS_CA_BUNDLE", bundle)
+		}
+		_, err := open(t, server.URL, "stele").Get(t.Context(), "k", bucket.GetOptions{})
+		var unknown *tls.CertificateVerificationError
+		if errors.As(err, &unknown) == known {
+			t.Errorf("with the certificates %t: %v", known, err)
+		}
+	}
 }
 
 // answers is a server that answers every request with f.
