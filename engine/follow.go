@@ -243,7 +243,7 @@ func (w *follower) open(cache bool) error {
 	}
 	if err == nil && !m.Restored {
 		at := w.f.Position()
-		err = e.SetLineage(&at, true)
+		err = e.SetLineage(at)
 	}
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)

@@ -42,7 +42,8 @@ var errPlainLineage = fmt.Errorf("the bucket has the log without encryption; det
 var errHalfRestored = fmt.Errorf("a restore from a bucket was interrupted here; remove the directory, and restore again: %w", fault.ErrReplicated)
 
 // Detach makes a directory whose log is kept in a bucket a store of its own, which opens without the bucket.
-// It is never part of that lineage again.
+// It is never part of that lineage again. One that was restored, or followed, and has not led since may be a second store beside the
+// first one: it is held.
 func Detach(dir string, opts Options) error {
 	opts.Replica, opts.follows = Replica{}, true
 	e, err := Open(dir, opts)
@@ -52,22 +53,30 @@ func Detach(dir string, opts Options) error {
 	if r := e.manifest.State().Replica; r != nil && r.Epoch == 0 {
 		err = errHalfRestored
 	} else {
-		err = e.SetLineage(nil, false)
+		err = e.LeaveLineage(r != nil && r.Restored)
 	}
 	return errors.Join(err, e.Close())
 }
 
-// SetLineage says in the manifest where the store stands in a lineage: as a new directory of it, which has not led yet. nil:
-// in none. The log has all records behind the place.
-func (e *Engine) SetLineage(at *replica.Position, restored bool) error {
-	m := &snapshot.Replica{}
-	if at != nil {
-		m = &snapshot.Replica{Dir: e.newID(), Restored: restored, LSN: at.LSN, Stamp: at.Stamp, Epoch: at.Epoch, Seq: at.Seq, Chain: at.Chain}
-		if old := e.manifest.State().Replica; old != nil {
-			m.ChainKey = old.ChainKey
-		}
+// SetLineage says in the manifest where the store stands in a lineage: as a new directory of it, which has not led yet. The log has
+// all records behind the place.
+func (e *Engine) SetLineage(at replica.Position) error {
+	m := &snapshot.Replica{Dir: e.newID(), Restored: true, LSN: at.LSN, Stamp: at.Stamp, Epoch: at.Epoch, Seq: at.Seq, Chain: at.Chain}
+	if old := e.manifest.State().Replica; old != nil {
+		m.ChainKey = old.ChainKey
 	}
 	_, err := e.manifest.Apply(snapshot.Edit{Replica: m})
+	return err
+}
+
+// LeaveLineage says in the manifest that the store is in no lineage, and in the same edit, if held says so, that it is held.
+func (e *Engine) LeaveLineage(held bool) error {
+	edit := snapshot.Edit{Replica: &snapshot.Replica{}}
+	if held {
+		at := e.log.LastLSN()
+		edit.SetHeld = &at
+	}
+	_, err := e.manifest.Apply(edit)
 	return err
 }
 

@@ -462,7 +462,7 @@ func TestReplicaHalfRestored(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "s")
 	e, err := Open(dir, Options{})
 	if err == nil {
-		err = errors.Join(e.SetLineage(&replica.Position{}, true), e.Close())
+		err = errors.Join(e.SetLineage(replica.Position{}), e.Close())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,9 @@ type ThreadInfo struct {
 	Graph   string
 	Next    []string
 	Version string // of the graph; "" is unknown
+	// Held: the store was restored since Head was stored, and was not released. Nothing on the thread is to go on by
+	// itself. It is set where Graph may be.
+	Held bool
 }
 
 // Describe fills in Graph, Next and Version from n. Set Status first: threads that are done or

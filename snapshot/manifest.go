@@ -180,6 +180,9 @@ func (m *Manifest) State() State { return m.cur.Load().Clone() }
 // FloorLSN is State().FloorLSN without the copy.
 func (m *Manifest) FloorLSN() base.LSN { return m.cur.Load().FloorLSN }
 
+// Held is State().Held without the copy.
+func (m *Manifest) Held() base.LSN { return m.cur.Load().Held }
+
 // Apply makes one edit durable and returns the state after it. When it returns
 // nil, the edit survives power loss. Edits are applied one at a time, in the
 // order of the calls.

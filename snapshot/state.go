@@ -112,6 +112,9 @@ type State struct {
 	// Options are the settings that the files on disk depend on.
 	Options map[string]string
 	Replica *Replica // nil unless the log is kept in a bucket
+	// Held is the last record that was there when the store was restored, if timers, queued runs and schedules from before are to wait
+	// until somebody releases them; else 0. A build that does not know it refuses the store, and so does not run them.
+	Held base.LSN
 }
 
 // Clone returns a copy that shares nothing with s.
@@ -172,6 +175,7 @@ type Edit struct {
 	Clean *CleanClose
 	// Replica sets State.Replica; nil: unchanged. One whose Dir is 0 clears it.
 	Replica *Replica
+	SetHeld *base.LSN // sets State.Held; nil: unchanged
 }
 
 // Limits of a manifest, for what is written and what is accepted.
@@ -234,6 +238,9 @@ func (s *State) apply(e *Edit) error {
 		if e.Replica.Dir == 0 {
 			s.Replica = nil
 		}
+	}
+	if e.SetHeld != nil {
+		s.Held = *e.SetHeld
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ const (
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
 	tagDead           = 12 // dead bytes of segments
 	tagReplica        = 13 // the bucket; present and empty in an edit means "none"
+	tagHeld           = 14 // u64; 0 in an edit means "not held"
 )
 
 // Encoded sizes of the repeated items, and of the field header before them.
@@ -67,6 +68,9 @@ func appendState(dst []byte, s *State) []byte {
 	}
 	if len(s.Images) > 0 {
 		e.SetImages = &s.Images
+	}
+	if s.Held != 0 {
+		e.SetHeld = &s.Held
 	}
 	return appendEdit(dst, &e)
 }
@@ -125,6 +129,9 @@ func appendEdit(dst []byte, e *Edit) []byte {
 			b = appendU64(b, r.Dir, flags, uint64(r.LSN), uint64(r.Stamp), r.Epoch, r.Seq)
 			return append(append(b, r.Chain[:]...), r.ChainKey...)
 		})
+	}
+	if e.SetHeld != nil {
+		dst = appendField(dst, tagHeld, func(b []byte) []byte { return appendU64(b, uint64(*e.SetHeld)) })
 	}
 	return dst
 }
@@ -193,8 +200,9 @@ func decodeState(name string, b []byte) (State, error) {
 		return State{}, fmt.Errorf("%w: no next file number", errField)
 	}
 	// Empty fields are left out. Otherwise the same state would have two encodings.
-	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 || e.Replica != nil && e.Replica.Dir == 0 {
-		return State{}, fmt.Errorf("%w: a floor of 0, a stack of no image, or no replica", errField)
+	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 || e.Replica != nil && e.Replica.Dir == 0 ||
+		e.SetHeld != nil && *e.SetHeld == 0 {
+		return State{}, fmt.Errorf("%w: a floor of 0, a stack of no image, no replica, or nothing held", errField)
 	}
 	next := e.NextFileNum
 	if err := s.apply(&e); err != nil {
@@ -261,11 +269,7 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 		}
 		e.NextFileNum = base.FileNum(u64(v, 0))
 	case tagFloor:
-		if len(v) != 8 {
-			return fmt.Errorf("%w: floor", errField)
-		}
-		floor := base.LSN(u64(v, 0))
-		e.SetFloor = &floor
+		e.SetFloor, err = decodeLSN("floor", v)
 	case tagLogs:
 		e.AddLogs, err = decodeList(tag, v, logInfoSize, decodeLog)
 	case tagRemoveLogs:
@@ -293,10 +297,20 @@ func decodeEditField(name string, e *Edit, tag uint8, v []byte) (err error) {
 		})
 	case tagReplica:
 		e.Replica, err = decodeReplica(name, v)
+	case tagHeld:
+		e.SetHeld, err = decodeLSN("held", v)
 	default:
 		return newerError(name, fmt.Sprintf("manifest field %d", tag))
 	}
 	return err
+}
+
+func decodeLSN(what string, v []byte) (*base.LSN, error) {
+	if len(v) != 8 {
+		return nil, fmt.Errorf("%w: %s", errField, what)
+	}
+	lsn := base.LSN(u64(v, 0))
+	return &lsn, nil
 }
 
 func decodeReplica(name string, v []byte) (*Replica, error) {

@@ -36,6 +36,7 @@ type threadInfo struct {
 	Graph     string       `msgpack:"graph"`
 	Next      []string     `msgpack:"next"`
 	Version   string       `msgpack:"version,omitempty"`
+	Held      bool         `msgpack:"held,omitempty"`
 }
 
 // Raw is a value of MessagePack that is not decoded. It shares the memory of its frame.

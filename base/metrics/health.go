@@ -51,6 +51,7 @@ const (
 	TroubleCorruption Trouble = "corruption"      // degraded: damage was found since the store was opened
 	TroubleReplica    Trouble = "replica"         // failed: another leader has taken over; degraded: the bucket is in trouble, or far behind
 	TroubleMoved      Trouble = "moved"           // degraded: the path of the store leads to another directory, or to none
+	TroubleHeld       Trouble = "held"            // degraded: the store was restored, and holds what waited then until it is released
 )
 
 // Problem is one reason for a Status that is not StatusOK.

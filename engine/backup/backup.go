@@ -29,6 +29,8 @@ type Options struct {
 	Dest vfs.FS
 	// Check reads the files of an earlier backup again before this one relies on them.
 	Check bool
+	// Release makes a restored store go on by itself; else it is held. See engine.Engine.HeldUpTo.
+	Release bool
 	// Progress, if not nil, is called as bytes are copied.
 	Progress func(done, total int64)
 }

@@ -52,9 +52,9 @@ var errNoMoment = errors.New("no point in the bucket is at or before that moment
 // that is not behind the moment, and the batches after it up to the moment. Of a batch it takes all or nothing.
 // The files of the point are verified by package engine/check.
 //
-// A store that was restored to the end is a new directory of the lineage: it opens with the bucket, and takes over. One that
-// was restored to a moment is a store of its own. It opens without a bucket or with an empty one, and with this one
-// the error is replica.ErrDiverged.
+// A store that was restored to the end is a new directory of the lineage: it opens with the bucket, takes over, and goes on with all that
+// waits. One that was restored to a moment is a store of its own, and held. It opens without a bucket or with an empty one, and with this
+// one the error is replica.ErrDiverged.
 //
 // Errors: replica.ErrNoLineage; replica.ErrSeeding; replica.ErrPointGone, if what is needed was deleted meanwhile; and
 // those of Restore. After an error what was written is removed; after a crash Open refuses dir, which has to be
@@ -283,6 +283,9 @@ func (r *fromBucket) files(ctx context.Context) error {
 	}
 	r.ro.Keys, r.ro.ChainKey = m.Keyring(), m.State.Replica.ChainKey
 	st := m.State.Clone()
+	if r.o.Release {
+		st.Held = 0
+	}
 	*st.Replica = snapshot.Replica{Dir: 1, Restored: true, ChainKey: st.Replica.ChainKey} // in no epoch: Open refuses it
 	mf, err := snapshot.Create(r.to, r.dir, st, snapshot.Options{Rand: r.o.Engine.Rand, Keys: seal.New(r.o.Engine.Keys, r.o.Engine.Entropy)})
 	if err != nil {
@@ -389,10 +392,9 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 		err = e.Sync(ctx)
 	}
 	if err == nil && r.at.end() {
-		at := f.Position()
-		err = e.SetLineage(&at, true)
+		err = e.SetLineage(f.Position())
 	} else if err == nil {
-		err = e.SetLineage(nil, false)
+		err = e.LeaveLineage(!r.o.Release)
 	}
 	return rep, errors.Join(err, e.Close())
 }

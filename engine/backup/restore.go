@@ -109,7 +109,8 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 // is written: until then dir is no store. After an error the files that were written are removed; after
 // a crash dir is refused by Open, and has to be removed.
 //
-// The new store has the id of the one that was backed up: write to only one of the two from then on.
+// The new store has the id of the one that was backed up: write to only one of the two from then on. It is held from the
+// moment when it is a store, unless Options.Release says otherwise.
 func Restore(ctx context.Context, from, dir string, o Options) (*check.Report, error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
@@ -167,7 +168,11 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if rep.Damaged() {
 		return rep, fmt.Errorf("what was backed up does not verify: %w", rep.Err())
 	}
-	mf, err := snapshot.Create(o.Dest, dir, m.State, snapshot.Options{Rand: o.Engine.Rand, Keys: seal.New(o.Engine.Keys, o.Engine.Entropy)})
+	st := m.State.Clone()
+	if st.Held = list.LSN; o.Release {
+		st.Held = 0
+	}
+	mf, err := snapshot.Create(o.Dest, dir, st, snapshot.Options{Rand: o.Engine.Rand, Keys: seal.New(o.Engine.Keys, o.Engine.Entropy)})
 	if err != nil {
 		return rep, err
 	}

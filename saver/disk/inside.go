@@ -59,7 +59,7 @@ func (in Inside) MetadataMatcher(v *engine.View, filter map[string]any) (matches
 	return in.s.metadataMatcher(v, filter)
 }
 
-// DescribeThread sets Graph and Next of info from the record of thread t in v, if the record has them.
+// DescribeThread sets Held of info, and Graph and Next from the record of thread t in v, if the record has them.
 func (in Inside) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	return in.s.describeThread(ctx, v, t, info)
 }

@@ -319,7 +319,11 @@ func (s *Saver) Metrics() metrics.Metrics { return s.m.read(s.e.Metrics()) }
 // Health judges the store by what is in memory and the free space of the device. It
 // reads no file, takes microseconds, and may be called from any goroutine. After Close it
 // has metrics.TroubleClosed alone.
-func (s *Saver) Health() metrics.Health { return s.e.Health() }
+func (s *Saver) Health() metrics.Health {
+	h := s.e.Health()
+	s.judgeHeld(&h)
+	return h
+}
 
 // Space asks the system for the room on the device. With an error, Free and Total
 // are not known. After Close the error matches saver.ErrClosed.

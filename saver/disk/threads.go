@@ -145,12 +145,14 @@ func threadInfo(t *index.Partition) saver.ThreadInfo {
 	return info
 }
 
-// describeThread sets Graph and Next of info from the record of thread t in v, if the record has them.
+// describeThread sets Held of info, and Graph and Next from the record of thread t in v, if the record has them.
 func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	if !isNoted(*info) {
 		return nil
 	}
-	note, err := s.noteOf(ctx, v, t)
+	note, head, err := s.noteOf(ctx, v, t)
+	held := s.heldUpTo()
+	info.Held = held > 0 && (head == nil || head.LSN <= held)
 	if errors.Is(err, saver.ErrCorrupt) || errors.Is(err, fault.ErrVersion) {
 		return nil
 	}
@@ -158,23 +160,23 @@ func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Par
 	return err
 }
 
-// noteOf is the note of the root head of a thread.
-func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Partition) (*saver.Note, error) {
+// noteOf is the root head of a thread, and its note.
+func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Partition) (*saver.Note, *index.Entry, error) {
 	t, err := v.Load(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	it := t.Get(t.Head)
 	if layout.OutlineOf(it) == nil {
-		return nil, nil
+		return nil, it, nil
 	}
 	b, err := s.e.ReadShared(ctx, t.Family, it.Slots.At(0).Ref)
 	if err != nil {
-		return nil, err
+		return nil, it, err
 	}
 	rec, err := layout.DecodeCheckpointRecord(b)
 	if err != nil {
-		return nil, layout.AsCorrupt(err)
+		return nil, it, layout.AsCorrupt(err)
 	}
-	return rec.Note, nil
+	return rec.Note, it, nil
 }

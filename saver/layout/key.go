@@ -22,6 +22,7 @@ import (
 //	partition "l"                 entries: the TTLs of threads that have their own
 //	partition "e"                 entries: erasures that files may still contradict
 //	partition "b"                 entries: the threads with the greatest checkpoint ids
+//	partition "h"                 an entry: the store was released, after it was restored
 //	partition "q" + client        entries: the last calls of a client of a server
 //
 //	entry "c" + ns + id         a checkpoint
@@ -52,6 +53,9 @@ const (
 	// greatest checkpoint id. An entry with no key is for all others: its tag is the greatest id that
 	// they may have, its name the number of the store, 8 bytes big-endian.
 	NewestPartition = "b"
+	// ReleasePartition has an entry with no key, written when a store that was restored was released last; only its LSN
+	// counts. See engine.Engine.HeldUpTo.
+	ReleasePartition = "h"
 
 	// The first byte of an entry's key says what the entry is.
 
