@@ -80,22 +80,24 @@ type Local struct {
 	syncing         sync.Mutex
 
 	// mu orders all changes. An item is written under it, before the change is seen.
-	mu        sync.Mutex
-	open      map[string]*localRun    // by id: those that have not ended
-	watched   map[string]*localRun    // by id: those that have ended and are not synced, or that somebody watches
-	threads   map[string]*localThread // the same as open, by thread
-	children  map[string][]*localRun  // of these, by Run.Parent
-	graphs    map[string]*localGraph  // the same, by graph
-	ended     map[string]endedRun     // by thread: of the runs that were begun, the last that ended
-	byThread  map[string][]string     // ids of all runs by thread, oldest first
-	byStatus  map[Status][]string     // ids of the runs that have ended, oldest first
-	unsettled []string                // those of watched that may not be synced
-	lost      map[string]error        // by id: why those that may not have ended cannot be decoded
-	offers    []*offer                // of workers that wait, the longest first
-	workers   map[string]localWorker  // by name; see Serve
-	pinned    map[[2]string]*line     // by graph and version
-	keys      map[string]string       // key to id
-	schedules map[string]Schedule
+	mu         sync.Mutex
+	open       map[string]*localRun    // by id: those that have not ended
+	watched    map[string]*localRun    // by id: those that have ended and are not synced, or that somebody watches
+	threads    map[string]*localThread // the same as open, by thread
+	children   map[string][]*localRun  // of these, by Run.Parent
+	graphs     map[string]*localGraph  // the same, by graph
+	ended      map[string]endedRun     // by thread: of the runs that were begun, the last that ended
+	byThread   map[string][]string     // ids of all runs by thread, oldest first
+	byStatus   map[Status][]string     // ids of the runs that have ended, oldest first
+	unsettled  []string                // those of watched that may not be synced
+	lost       map[string]error        // by id: why those that may not have ended cannot be decoded
+	offers     []*offer                // of workers that wait, the longest first
+	workers    map[string]localWorker  // by name; see Serve
+	pinned     map[[2]string]*line     // by graph and version
+	keys       map[string]string       // key to id
+	schedules  map[string]Schedule
+	unreleased map[string]bool // ids of those of open that are held; see Held
+	holds      bool            // the store was not released when somebody looked last
 }
 
 // endedRun is the part of a thread's last run that is kept in memory.
@@ -148,7 +150,12 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{},
 		threads: map[string]*localThread{}, children: map[string][]*localRun{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{},
 		byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{},
-		workers: map[string]localWorker{}, pinned: map[[2]string]*line{}}
+		workers: map[string]localWorker{}, pinned: map[[2]string]*line{}, unreleased: map[string]bool{}}
+	held, heldSchedules, err := heldItems(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	q.holds = held != nil
 	newest := ""
 	for r, err := range q.scanRuns(ctx) {
 		newest = r.ID
@@ -176,6 +183,9 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			if ahead := r.Created.Sub(q.now()); ahead > clockTolerance && !r.After.Before(r.Created) {
 				r.After = r.After.Add(-ahead)
 			}
+			if held[r.ID] {
+				q.unreleased[r.ID] = true
+			}
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		}
 	}
@@ -188,7 +198,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		if err := valueOf(&found.Item, &s, &s.Spec); err != nil {
 			s = Schedule{Unreadable: err}
 		}
-		s.ID = found.Key
+		s.ID, s.Held = found.Key, heldSchedules[found.Key]
 		q.schedules[s.ID] = s
 	}
 	return q, nil
@@ -873,6 +883,7 @@ func (q *Local) saveSchedule(ctx context.Context, s Schedule) error {
 	if err := q.write(ctx, op); err != nil {
 		return err
 	}
+	s.Held = false
 	q.schedules[s.ID] = s
 	q.Changed("")
 	return nil
@@ -885,6 +896,7 @@ func (q *Local) Schedules(ctx context.Context) ([]Schedule, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.noticeRelease()
 	return slices.SortedFunc(maps.Values(q.schedules), func(a, b Schedule) int { return strings.Compare(a.ID, b.ID) }), nil
 }
 

@@ -232,7 +232,7 @@ func (q *Local) wake(ctx context.Context, threadID string) error {
 // woken is a run as it is when its thread was woken.
 func (q *Local) woken(r Run) (to Run, changed bool) {
 	switch now := q.now(); {
-	case r.Asleep() && r.After.After(now):
+	case r.Asleep() && (r.After.After(now) || q.unreleased[r.ID]):
 		r.After = now
 	case r.Status == Running && !r.Waiting:
 		r.Waiting = true
@@ -599,11 +599,13 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	if !running && r.places[laterLine] == 0 { // it begins to wait
 		r.until = steady.Add(r.After.Sub(now))
 	}
-	r.due = !r.until.After(steady) || !running && !r.After.After(now)
-	g.held.set(r, running && !r.due)
-	g.later.set(r, !running && !r.due)
-	g.waiting.set(r, !running && !r.due)
-	q.pin(r, !running && !r.due && r.Pinned && !r.Started.IsZero())
+	held := q.unreleased[r.ID]
+	r.due = !held && (!r.until.After(steady) || !running && !r.After.After(now))
+	waits := !held && !running && !r.due
+	g.held.set(r, !held && running && !r.due)
+	g.later.set(r, waits)
+	g.waiting.set(r, waits)
+	q.pin(r, waits && r.Pinned && !r.Started.IsZero())
 	switch {
 	case !r.Started.IsZero():
 		t.begun = r
@@ -651,6 +653,7 @@ func (q *Local) lead(t *localThread) {
 // next is the run to claim; if there is none, when there may be one. It looks at the first of each line.
 // The caller holds mu.
 func (q *Local) next(worker string, graphs []string) (best *localRun, next time.Time) {
+	q.noticeRelease()
 	now, steady := q.now(), q.steady() // once: what is due leaves its line, also if the clock is set back now
 	for _, g := range q.graphs {       // a run of another graph may hold a thread
 		for r := g.held.first(); r != nil && !r.until.After(steady); r = g.held.first() {

@@ -124,6 +124,8 @@ func (q *Local) made(c change) {
 		r.saved = q.writes.Load()
 	}
 	r.storedRun = to
+	wasHeld := q.unreleased[to.ID]
+	delete(q.unreleased, to.ID)
 	r.keep(c.events)
 	r.added = q.writes.Load()
 	switch {
@@ -131,7 +133,7 @@ func (q *Local) made(c change) {
 		q.drop(r)
 		q.noteLast(to.Run)
 		q.ends.Changed(to.ID)
-	case to.Status == Pending && q.open[to.ID] == r:
+	case (to.Status == Pending || wasHeld) && q.open[to.ID] == r:
 		q.place(r)
 	}
 	for _, other := range c.kin {

@@ -208,6 +208,9 @@ type Schedule struct {
 	// Unreadable is the error of decoding a stored schedule: then only the ID is set, and no worker
 	// submits a run. PutSchedule replaces the schedule, DeleteSchedule removes it.
 	Unreadable error `json:"-"`
+	// Held: the store of the queue was restored since the schedule was stored, and was not released; no worker submits a run. See
+	// Local.Held.
+	Held bool `json:"-"`
 }
 
 // Errors of queues. Match with errors.Is.

@@ -143,6 +143,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer close(renewing)
 		w.renew(work, asked)
 	}()
+	if held := heldBack(w.Queue); held != "" {
+		w.logger().Warn("the store was restored, and is held: " + held + " wait for stele release DIR")
+	}
 	graphs := slices.Sorted(maps.Keys(w.Graphs))
 	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
@@ -542,7 +545,7 @@ func (w *Worker) fire(ctx context.Context, correct bool) {
 	schedules, err := w.Queue.Schedules(ctx)
 	for _, s := range schedules {
 		now := time.Now()
-		if s.Unreadable != nil || s.Next.After(now) && !correct {
+		if s.Unreadable != nil || s.Held || s.Next.After(now) && !correct {
 			continue
 		}
 		if s.Next.After(now) {

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver/layout"
+)
+
+// Held returns which items of namespaces were there when the store was restored, unchanged, by key; nil if the store is not held
+// (disk.Saver.Release). Whoever executes what items say leaves those alone until then. It has a key for each item; of one key in several
+// namespaces the last one that has it counts.
+func (s *Local) Held(ctx context.Context, namespaces ...Namespace) (map[string]bool, error) {
+	if err := ctx.Err(); err != nil || !s.IsHeld() {
+		return nil, err
+	}
+	held := map[string]bool{}
+	for _, ns := range namespaces {
+		t, err := s.disk.e.Partition(partitionOf(idOf(ns)))
+		if err != nil {
+			return nil, fmt.Errorf("held items of %v: %w", ns, err)
+		}
+		if t == nil {
+			continue
+		}
+		upTo := s.disk.e.HeldUpTo(layout.ReleasePartition)
+		t.Ascend(prefixItem, func(it *index.Entry) bool {
+			held[it.Key[len(prefixItem):]] = it.LSN <= upTo
+			return true
+		})
+	}
+	return held, nil
+}
+
+// IsHeld reports whether the store was restored, and is to be released before what waited then goes on.
+func (s *Local) IsHeld() bool { return s.disk != nil && s.disk.e.HeldUpTo(layout.ReleasePartition) > 0 }
