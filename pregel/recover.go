@@ -51,6 +51,10 @@ const (
 	// Asleep: the thread was not run, because none of its waits is over; see Recovery.Waits. No attempt
 	// was counted.
 	Asleep Outcome = "asleep"
+	// Held: the thread was not run, because its store was restored since it was stored, and is not released
+	// (disk.Saver.Release), or because it is a copy of a thread that waits (saver.Saver.CopyThread) and no run has gone on with
+	// it. Invoke with nil goes on with it; from then on Recover does, too.
+	Held Outcome = "held"
 	// Busy: the thread was not run, because another run owns it.
 	Busy Outcome = "busy"
 	// OtherGraph: the thread was not run, because its newest checkpoint is of a graph with
@@ -87,7 +91,7 @@ type RecoverReport struct {
 }
 
 // Recover resumes the threads that runs of this graph left unfinished, and those that slept until now
-// (see Sleep). A program calls it when it starts, before it takes new work, and again when the first of
+// (see Sleep), but those that are Held. A program calls it when it starts, before it takes new work, and again when the first of
 // the Recovery.Waits is over. Each thread is run as by Invoke with nil.
 // Recover returns when all runs have ended. A thread that fails or stops is in the report
 // and is no error. An error concerns the list of threads, the options or ctx; the report
@@ -104,7 +108,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 	if err := g.checkRecover(&o); err != nil {
 		return report, err
 	}
-	mine, waiting, err := g.unfinishedThreads(ctx, &report)
+	mine, waiting, held, err := g.unfinishedThreads(ctx, &report)
 	if err != nil {
 		return report, err
 	}
@@ -119,7 +123,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			continue
 		case slots <- struct{}{}:
 		}
-		run, state, err := g.recoveryOptions(ctx, o, r.ThreadID)
+		run, state, err := g.recoveryOptions(ctx, o, r.ThreadID, held[i])
 		switch {
 		case err != nil:
 			r.Outcome, r.Err = RecoveryFailed, err
@@ -127,6 +131,10 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			continue
 		case waiting[i] && len(state.Waits) == 0: // it waits for a person
 			left[i] = true
+			<-slots
+			continue
+		case held[i] || state.copied:
+			r.Outcome, r.Interrupts, r.Waits = Held, state.Interrupts, state.Waits
 			<-slots
 			continue
 		case state.Status == saver.StatusWaiting && !state.due:
@@ -167,30 +175,30 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 }
 
 // unfinishedThreads adds the unfinished and unknown threads to report, and returns the indexes of those
-// that this graph must run, or that wait and may sleep. The saver calls the latter waiting.
-func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, waiting map[int]bool, err error) {
-	waiting = map[int]bool{}
+// that this graph must run, or that wait and may sleep. The saver calls the latter waiting. Some of both are held.
+func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, waiting, held map[int]bool, err error) {
+	waiting, held = map[int]bool{}, map[int]bool{}
 	for t, err := range g.opts.Saver.Threads(ctx, saver.ThreadQuery{}) {
 		switch {
 		case err != nil:
-			return nil, nil, &PersistError{Op: "list threads", Err: err}
+			return nil, nil, nil, &PersistError{Op: "list threads", Err: err}
 		case t.Status == saver.StatusUnknown && t.Head != "":
 			report.Unknown = append(report.Unknown, t.ThreadID)
 		case (t.Status == saver.StatusUnfinished || t.Status == saver.StatusWaiting) && t.Graph == g.opts.Name:
-			waiting[len(report.Threads)] = t.Status == saver.StatusWaiting
+			waiting[len(report.Threads)], held[len(report.Threads)] = t.Status == saver.StatusWaiting, t.Held
 			mine = append(mine, len(report.Threads))
 			report.Threads = append(report.Threads, Recovery{ThreadID: t.ThreadID, Graph: t.Graph, Next: t.Next})
 		case t.Status == saver.StatusUnfinished:
 			report.Threads = append(report.Threads, Recovery{ThreadID: t.ThreadID, Graph: t.Graph, Next: t.Next, Outcome: OtherGraph})
 		}
 	}
-	return mine, waiting, nil
+	return mine, waiting, held, nil
 }
 
-// recoveryOptions returns the options with which a thread is run.
-func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, state *StateSnapshot, err error) {
+// recoveryOptions returns the options with which a thread is run, unless it is held.
+func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string, held bool) (run RunOptions, state *StateSnapshot, err error) {
 	state, err = g.GetState(ctx, Thread(threadID))
-	runs := err == nil && (state.Status == saver.StatusUnfinished || state.due)
+	runs := err == nil && !held && !state.copied && (state.Status == saver.StatusUnfinished || state.due)
 	if runs && o.Run != nil {
 		run, err = o.Run(state)
 	}

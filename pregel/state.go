@@ -47,6 +47,8 @@ type StateSnapshot struct {
 	// TaskState.Interrupts they are among the questions, as LangGraph sees them.
 	Waits []Wait
 	due   bool // one of them is over
+	// copied: the waits are those of a thread of which this one is a copy
+	copied bool
 }
 
 // Map is Values as a map; nil if it is none.
@@ -251,7 +253,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Waits: how.waits, due: how.due, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Waits: how.waits, due: how.due, copied: how.copied, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
 	for _, x := range tasks.order {
 		if len(x.writes) == 0 {

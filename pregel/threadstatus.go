@@ -30,6 +30,8 @@ type progress struct {
 	// waits are those that tasks have stored, the earliest first. due: one of them is over.
 	waits []Wait
 	due   bool
+	// copied: the waits are those of a thread of which this one is a copy; see waitsReached.isCopied.
+	copied bool
 }
 
 // progress returns how far the thread has come. Unlike rules.StatusOf it knows the graph: it needs no
@@ -85,10 +87,11 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if err != nil {
 		return progress{}, err
 	}
+	copied := len(sleeps) > 0 && reached.isCopied(x.place.ThreadID)
 	switch stop := x.stopped(tasks); {
 	// Where an answer has not been taken, or a task has been cut off, the run that would go on is not over.
 	case asks && !answered, len(sleeps) > 0 && !cut && !asks:
-		return progress{status: saver.StatusWaiting, waits: sleeps, due: due}, nil
+		return progress{status: saver.StatusWaiting, waits: sleeps, due: due, copied: copied}, nil
 	case failed:
 		return progress{status: saver.StatusFailed}, nil
 	case stop == saver.StopBreakpoint:
@@ -99,7 +102,7 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
 		return progress{status: saver.StatusWaiting}, err
 	}
-	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due}, nil
+	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due, copied: copied}, nil
 }
 
 // preparer prepares the tasks with which a run with nil input would begin. It applies a stored

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
@@ -177,6 +179,31 @@ type waitsReached struct {
 	over  map[string]bool
 	// children are those that were started, by thread.
 	children map[string]childRecord
+	// threads are those whose runs came to the waits, or went on with them, as threadMark has them.
+	threads []int64
+}
+
+// A copy of a thread (saver.Saver.CopyThread) has the waits of its original, and nobody is to be reminded twice. So records of waits
+// say on which thread they were made, and Recover leaves a thread alone whose waits no run of its own came to, or went on with. Records of
+// earlier releases do not say it.
+
+// threadMark stands for a thread in records of waits. It is a hash: a record of a copy does not name the original.
+func threadMark(thread string) int64 { return int64(xxh3.HashString(thread)) }
+
+// isCopied reports whether waits were made on other threads alone.
+func (w *waitsReached) isCopied(thread string) bool {
+	return len(w.threads) > 0 && !slices.Contains(w.threads, threadMark(thread))
+}
+
+// adopt stores, before the interrupts of a task are, that a run of this thread came to its waits, or goes on with them: they lie in the
+// records of graphs inside, or the thread is a copy.
+func (l *loop) adopt(t *task, list []Interrupt) error {
+	mark := threadMark(l.run.thread)
+	if l.run.nested() || l.run.saver == nil || len(waitsOf(list)) == 0 || slices.Contains(l.pos.waits.threads, mark) {
+		return nil
+	}
+	l.pos.waits.threads = append(l.pos.waits.threads, mark)
+	return l.recordWait(t, fmt.Sprint("thread ", mark), map[string]any{"thread": mark})
 }
 
 func (w *waitsReached) bind(id string, how *bound) {
@@ -205,6 +232,9 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 		record, _ := p.Value.(map[string]any)
 		if n, ok := record["recoveries"].(int64); ok {
 			w.before = max(w.before, int(min(n, 1<<30)))
+		}
+		if mark, ok := record["thread"].(int64); ok {
+			w.threads = append(w.threads, mark)
 		}
 		if id, ok := record["id"].(string); ok {
 			micros, _ := record["until"].(int64)
@@ -259,9 +289,11 @@ func (l *loop) reach(w *reached) error {
 		if !until.IsZero() {
 			micros = until.UnixMicro()
 		}
-		if err := l.recordWait(w.anchor.task, w.ID, map[string]any{"id": w.ID, "until": micros}); err != nil {
+		mark := threadMark(l.run.thread)
+		if err := l.recordWait(w.anchor.task, w.ID, map[string]any{"id": w.ID, "until": micros, "thread": mark}); err != nil {
 			return err
 		}
+		l.pos.waits.threads = append(l.pos.waits.threads, mark)
 		l.pos.waits.note(w.ID, micros)
 	}
 	w.Until = until
@@ -363,6 +395,9 @@ func isBelow(path, caller string) bool {
 // hold ends a task that is held as if it had run and come to its waits again.
 func (s *superstep) hold(t *task, list []Interrupt) error {
 	l := s.l
+	if err := l.adopt(t, list); err != nil {
+		return err
+	}
 	record := []write{{chInterrupt, list}}
 	for _, w := range waitsOf(list) {
 		if w.Signal != "" && l.run.inbox != nil {

@@ -103,17 +103,8 @@ func (s *deferredActions) run(ctx context.Context) {
 		at := now()
 		back := clock.back(at, begun.Sub(lives))
 		if scanned.IsZero() || begun.Sub(scanned) >= rescanEvery {
-			for a, err := range s.records.all(ctx) {
-				if err != nil {
-					s.logLater(ctx, "look for what is due", err)
-					break
-				}
-				// A cron says when it is due, and the clock was set back since a webhook was put off for longer
-				// than any is.
-				if a.Kind == deferredCron || a.Kind == deferredWebhook && a.Due.After(at.Add(hookPause(hookTries))) {
-					a.Due = at
-				}
-				s.pending.LoadOrStore(a.key(), a) // except those being done
+			if err := s.look(ctx, at); err != nil {
+				s.logLater(ctx, "look for what is due", err)
 			}
 			if err := s.rescan(ctx, at); err != nil {
 				s.logLater(ctx, "remove what is left of threads", err)
@@ -166,6 +157,33 @@ func (s *deferredActions) run(ctx context.Context) {
 		}
 		t.Stop()
 	}
+}
+
+// look adds the actions that are stored, but for webhooks and crons of a store that was restored, until it is released: its original
+// calls the ones, and fires the others.
+func (s *deferredActions) look(ctx context.Context, at time.Time) error {
+	var held map[string]bool
+	if h, ok := s.store.(interface {
+		Held(context.Context, ...store.Namespace) (map[string]bool, error)
+	}); ok {
+		var err error
+		if held, err = h.Held(ctx, s.records.ns); err != nil {
+			return err
+		}
+	}
+	for a, err := range s.records.all(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case held[a.key()] && (a.Kind == deferredCron || a.Kind == deferredWebhook):
+			continue
+		// A cron says when it is due, and the clock was set back since a webhook was put off for longer than any is.
+		case a.Kind == deferredCron, a.Kind == deferredWebhook && a.Due.After(at.Add(hookPause(hookTries))):
+			a.Due = at
+		}
+		s.pending.LoadOrStore(a.key(), a) // except those being done
+	}
+	return nil
 }
 
 // clockSteps notices that the clock was set back. The zero clockSteps begins with any clock.

@@ -50,6 +50,13 @@ func (s *operatorAPI) ok(c *call) error {
 			s.log.Error("the store is not healthy", "error", err)
 			status, services["database"] = http.StatusInternalServerError, "unhealthy"
 		}
+		if w, ok := s.saver.(watched); ok {
+			for _, p := range w.Health().Problems {
+				if p.Kind == metrics.TroubleHeld {
+					services["held"] = p.Detail
+				}
+			}
+		}
 	}
 	return writeJSON(c.w, status, map[string]any{"ok": status == http.StatusOK, "services": services})
 }

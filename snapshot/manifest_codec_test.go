@@ -95,6 +95,22 @@ func TestStateCodecRoundTrip(t *testing.T) {
 			t.Fatalf("replica of a state (-want +got):\n%s", d)
 		}
 	}
+	for _, lsn := range []base.LSN{7, 1 << 60, 0} {
+		e := Edit{SetHeld: &lsn}
+		got, err := decodeEdit("m", appendEdit(nil, &e))
+		if err == nil {
+			err = st.apply(&got)
+		}
+		if err != nil || st.Held != lsn {
+			t.Fatalf("an edit that holds up to %d: %d, %v", lsn, st.Held, err)
+		}
+		if err := st.apply(&Edit{}); err != nil || st.Held != lsn {
+			t.Fatalf("an edit that says nothing of it left %d, %v", st.Held, err)
+		}
+		if back, err := decodeState("m", appendState(nil, &st)); err != nil || back.Held != lsn {
+			t.Fatalf("a state held up to %d: %d, %v", lsn, back.Held, err)
+		}
+	}
 	empty := Edit{SetImages: &[]ImageInfo{}, SetFloor: ptr(base.LSN(0))}
 	got, err := decodeEdit("m", appendEdit(nil, &empty))
 	if err != nil || got.SetImages == nil || got.SetFloor == nil {
@@ -259,7 +275,8 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"replica of no directory", field(tagReplica, make([]byte, 64)...), false},
 		{"replica with half a key", field(tagReplica, slices.Concat([]byte{1}, make([]byte, 79))...), false},
 		{"replica with an unknown flag", field(tagReplica, slices.Concat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 2}, make([]byte, 55))...), true},
-		{"unknown tag", field(14), true},
+		{"half a record that is held", field(tagHeld, 1, 2, 3), false},
+		{"unknown tag", field(15), true},
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},
 	} {
 		_, err := decodeEdit("m", tc.payload)

@@ -45,6 +45,9 @@ func printInfo(p *printer, info *admin.Info) {
 		p.line("writer    %s (the last one; it may be gone)", info.LastWriter)
 	}
 	p.line("records   up to %d, below %d in segments", info.LastLSN, info.FloorLSN)
+	if info.Held {
+		p.line("held      what waited when it was restored waits for stele release")
+	}
 	for _, k := range slices.Sorted(maps.Keys(info.Options)) {
 		p.line("option    %s = %s", k, info.Options[k])
 	}

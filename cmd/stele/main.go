@@ -91,7 +91,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
 Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
-signal, replica detach and studio --write works beside a running writer and changes nothing.
+signal, release, replica detach and studio --write works beside a running writer and changes nothing.
 Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -101,7 +101,7 @@ Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do
 		a.verifyCmd(), a.dumpCmd(), a.replicated(writing(a.serveCmd())), a.replicated(writing(a.compactCmd())),
 		a.replicated(writing(a.eraseCmd())), a.replicated(writing(a.eraseUserCmd())), writing(a.salvageCmd()), writing(a.backupCmd()),
 		writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.replicated(writing(a.studioCmd())), writing(a.devCmd()),
-		a.replicated(writing(a.moveItemsCmd())), a.replicated(writing(a.signalCmd())), a.replicaCmd(), a.versionCmd())
+		a.replicated(writing(a.moveItemsCmd())), a.replicated(writing(a.signalCmd())), a.replicated(writing(a.releaseCmd())), a.replicaCmd(), a.versionCmd())
 	sayUsage(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError

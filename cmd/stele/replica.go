@@ -211,7 +211,8 @@ func (a *app) replicaDetachCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "detach DIR", Short: "Make the store in DIR one without a bucket",
 		Long: `Make the store in DIR, whose log is kept in a bucket, one of its own: it opens without the
-bucket, and can never go on with it. What the bucket holds stays there.`,
+bucket, and can never go on with it. What the bucket holds stays there. If it was restored, or
+followed, and has not led since, it is held then: see stele release --help.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(_ *cobra.Command, args []string) error {
 			access, err := a.flags.access()

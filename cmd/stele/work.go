@@ -117,6 +117,7 @@ func printBackup(p *printer, rep *admin.BackupReport) {
 
 func (a *app) restoreCmd() *cobra.Command {
 	var at string
+	var release bool
 	cmd := &cobra.Command{
 		Use: "restore BACKUP|BUCKET NEWDIR", Short: "Make a store of a backup or of a bucket, checked before it becomes one",
 		Long: `Make a store in NEWDIR, which must be empty or missing, of a backup, or of what a bucket
@@ -126,30 +127,43 @@ only one of the two should go on.
 
 Of a bucket the store is made as it is now, or as it was --at a time or behind a record. Made
 as it is now it can go on with the bucket, in place of the store that wrote it. Made as it was
-it is a store of its own, and wants another bucket.`,
+it is a store of its own, and wants another bucket.
+
+The new store is held: the queued runs, schedules and timers that it has wait until stele
+release, unless --release says that it goes on in place of the other one. One that leads its
+bucket as it is now goes on.`,
 		Example: `  stele restore backup store
   stele restore s3://agents/prod store --at 2026-02-03T14:05:00Z`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isBucket(args[0]) {
-				return a.restoreBucket(cmd.Context(), args[0], args[1], at)
+				return a.restoreBucket(cmd.Context(), args[0], args[1], at, release)
 			}
 			if at != "" {
 				return errors.New("--at is for a bucket; a backup is one moment")
 			}
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
-				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Progress: tell})
+				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Release: release, Progress: tell})
 			}, func(p *printer, rep *admin.VerifyReport) {
 				p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes),
 					rep.Took.Round(time.Millisecond))
+				p.held(!release, args[1])
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&release, "release", false, "the new store goes on with the runs, schedules and timers that wait in it")
 	cmd.Flags().StringVar(&at, "at", "", "of a bucket: the last moment that the new store has, a time (UTC unless it says its zone) or the number of a record")
 	return cmd
 }
 
-func (a *app) restoreBucket(ctx context.Context, address, dir, at string) error {
+// held says of a store that was made in dir that it is held.
+func (p *printer) held(held bool, dir string) {
+	if held {
+		p.line("its queued runs, schedules and timers are held; to let them go on: stele release %s", shellWord(dir))
+	}
+}
+
+func (a *app) restoreBucket(ctx context.Context, address, dir, at string, release bool) error {
 	moment, err := parseMoment(at)
 	if err != nil {
 		return err
@@ -159,9 +173,10 @@ func (a *app) restoreBucket(ctx context.Context, address, dir, at string) error 
 		return err
 	}
 	return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.BucketReport, error) {
-		return admin.RestoreBucket(ctx, b, dir, moment, admin.BackupOptions{Access: access, Progress: tell})
+		return admin.RestoreBucket(ctx, b, dir, moment, admin.BackupOptions{Access: access, Release: release, Progress: tell})
 	}, func(p *printer, rep *admin.BucketReport) {
 		p.line("restored to %s: records up to %d of %s, epoch %d, from the point of record %d (%s)", dir, rep.LastLSN, stampOrDash(rep.Stamp),
 			rep.Epoch, rep.Point, rep.Took.Round(time.Millisecond))
+		p.held(at != "" && !release, dir)
 	})
 }

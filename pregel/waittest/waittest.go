@@ -67,6 +67,7 @@ func Test(t *testing.T, open func(t *testing.T) saver.Saver) {
 		"unstored": (*fixture).unstored,
 		"failure":  (*fixture).failure,
 		"fork":     (*fixture).fork,
+		"copy":     (*fixture).copy,
 	} {
 		t.Run(name, func(t *testing.T) { test(&fixture{t: t, s: open(t), clock: NewClock()}) })
 	}

@@ -17,7 +17,10 @@ type BackupOptions struct {
 	Access Access
 	// Check makes Backup read the files of an earlier backup before it relies on them.
 	// That is slower, but repairs a backup with bit rot. Restore ignores it.
-	Check    bool
+	Check bool
+	// Release makes Restore, and RestoreBucket to a moment, make a store that goes on by itself with what waits in it. Otherwise it
+	// is held: see disk.Saver.Release.
+	Release  bool
 	Progress func(Progress) // may be nil
 }
 
@@ -36,7 +39,7 @@ type BackupReport struct {
 }
 
 func (o BackupOptions) options(step string) backup.Options {
-	b := backup.Options{Engine: o.Access.engine(), Check: o.Check}
+	b := backup.Options{Engine: o.Access.engine(), Check: o.Check, Release: o.Release}
 	if o.Progress != nil {
 		b.Progress = func(done, total int64) { o.Progress(Progress{Step: step, Done: done, Total: total}) }
 	}
@@ -138,7 +141,8 @@ func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 
 // Restore makes a store in dir from the backup in from. dir must be empty or missing. Every
 // byte is checked, and the complete store is verified. Until that is done, Open refuses dir.
-// The new store has the same id as the one that was backed up. Use only one of the two.
+// The new store has the same id as the one that was backed up. Use only one of the two. It is
+// held, unless o says otherwise: see disk.Saver.Release.
 //
 // Errors: fault.CorruptionError if the backup is damaged, fault.ErrNotStore if from holds no
 // backup, fault.ErrNotEmpty if dir is not empty. After an error the files that were written
@@ -168,7 +172,8 @@ type BucketReport struct {
 
 // RestoreBucket makes a store in dir, which must be empty or missing, of what disk.Options.Replica has kept in a
 // bucket. A store that was restored to the end opens with that bucket alone, and goes on where the old machine ended. One
-// that was restored to a moment is a store of its own: it opens without a bucket, or with an empty one.
+// that was restored to a moment is a store of its own: it opens without a bucket, or with an empty one, and is held unless o says
+// otherwise.
 //
 // Errors: replica.ErrNoLineage for a bucket without a store; replica.ErrSeeding if it is not complete yet;
 // replica.ErrPointGone if what is needed was deleted meanwhile; fault.CorruptionError, fault.ErrNotEmpty. After an
@@ -184,7 +189,8 @@ func RestoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, 
 }
 
 // DetachBucket makes the store in dir, which disk.Options.Replica keeps in a bucket, a store of its own: it opens without
-// the bucket, and is never part of that lineage again. The bucket stays as it is.
+// the bucket, and is never part of that lineage again. The bucket stays as it is. A store that has not led since it was restored, or
+// followed, is held then: see disk.Saver.Release.
 func DetachBucket(dir string, a Access) error {
 	if _, err := Describe(dir, a); err != nil { // to open would make a store
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // Info describes a store without reading its data.
@@ -27,6 +28,7 @@ type Info struct {
 	LastWriter    string            `json:"last_writer"` // the last process that opened it for writing, in its own words
 	LastLSN       uint64            `json:"last_lsn"`
 	FloorLSN      uint64            `json:"floor_lsn"` // records below it are in segments
+	Held          bool              `json:"held"`      // it was restored, and not released: see disk.Saver.Release
 	Files         []FileInfo        `json:"files"`
 	Bytes         int64             `json:"bytes"`
 	Open          OpenInfo          `json:"open"`
@@ -78,6 +80,7 @@ func Describe(dir string, a Access) (*Info, error) {
 	defer func() { _ = d.Close() }() // read-only
 	rep := d.OpenReport()
 	info.LastLSN = uint64(d.Stats().LastLSN)
+	info.Held = d.Inside().Engine.HeldUpTo(layout.ReleasePartition) > 0
 	info.Open = OpenInfo{Replayed: rep.Replayed, IndexRebuilt: rep.IndexRebuilt, RebuildReason: rep.RebuildReason, TookNS: int64(rep.Took)}
 	for _, err := range rep.Damage {
 		info.Open.Damage = append(info.Open.Damage, findingOf(err))

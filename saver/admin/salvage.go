@@ -174,7 +174,11 @@ func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions,
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.Inside().AdoptErasures(ctx, from), d.Close()); err != nil {
+	err = d.Inside().AdoptErasures(ctx, from)
+	if from.Inside().Engine.HeldUpTo(layout.ReleasePartition) > 0 {
+		err = errors.Join(err, d.Inside().Engine.Hold())
+	}
+	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
 	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {

@@ -12,6 +12,9 @@ import (
 // runs, schedules, timers and unfinished threads, each until it is changed or the store is released. engine.Engine.HeldUpTo
 // tells when; saver.ThreadInfo.Held, store.Local.Held and Health tell those who ask.
 
+// heldDetail says that a store is held.
+const heldDetail = "the store was restored, and holds the queued runs, schedules, timers and unfinished threads of then until it is released: stele release DIR"
+
 // heldUpTo is the last record that was there when the store was restored; 0 if nothing is held.
 func (s *Saver) heldUpTo() base.LSN { return s.e.HeldUpTo(layout.ReleasePartition) }
 
@@ -26,7 +29,6 @@ func (s *Saver) judgeHeld(h *metrics.Health) {
 	if s.heldUpTo() == 0 || len(h.Problems) > 0 && h.Problems[0].Kind == metrics.TroubleClosed {
 		return
 	}
-	h.Problems = append(h.Problems, metrics.Problem{Kind: metrics.TroubleHeld, Status: metrics.StatusDegraded,
-		Detail: "the store was restored, and holds the queued runs, schedules, timers and unfinished threads of then until it is released: stele release DIR"})
+	h.Problems = append(h.Problems, metrics.Problem{Kind: metrics.TroubleHeld, Status: metrics.StatusDegraded, Detail: heldDetail})
 	h.Status = max(h.Status, metrics.StatusDegraded)
 }

@@ -236,6 +236,9 @@ func open(dir string, opts Options, openEngine func(string, engine.Options) (*en
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	if e.MayWrite() == nil && s.heldUpTo() > 0 {
+		e.Opts.Logger.Warn(heldDetail, "dir", dir)
+	}
 	if !opts.ManualWork && e.MayWrite() == nil && !opts.Simulation.Inline {
 		s.sweep.start(s)
 	}
