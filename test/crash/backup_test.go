@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/snapshot"
 )
 
 var (
@@ -230,6 +231,8 @@ func TestRestoreCrash(t *testing.T) {
 			none++
 		case err != nil || text != want:
 			t.Fatalf("restored: %v, complete %t\n%v", err, text == want, s)
+		case !isHeld(t, sv, restoreDir):
+			t.Fatalf("a store that is not held\n%v", s)
 		default:
 			all++
 		}
@@ -238,6 +241,81 @@ func TestRestoreCrash(t *testing.T) {
 		t.Errorf("%d states without a store, %d with: the test looks at one side only", none, all)
 	}
 	t.Logf("restore: %d crash states without a store, %d with all of it", none, all)
+}
+
+// isHeld reports whether a store is held.
+func isHeld(t *testing.T, fsys vfs.FS, dir string) bool {
+	t.Helper()
+	info, err := admin.Describe(dir, backupOptions(fsys).Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Held
+}
+
+// TestReleaseCrash: a power failure during a release leaves a store that is held, or one that is released, and a second release ends what the
+// first began. Once Release has returned, no failure leaves a store that is held.
+func TestReleaseCrash(t *testing.T) {
+	ctx := context.Background()
+	seed := seedFrom(t, "CRASH_SEED")
+	fsys, d, _, _, _ := played(t, seed)
+	if _, err := admin.BackupOpen(ctx, d.Saver, backupDir, backupOptions(fsys)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Restore(ctx, backupDir, restoreDir, backupOptions(fsys)); err != nil {
+		t.Fatal(err)
+	}
+	open := func(fsys vfs.FS) *disk.Saver {
+		o := backupOptions(fsys).Access.Options
+		o.ManualWork = true
+		s, err := disk.Open(restoreDir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open(fsys)
+	from := fsys.Len()
+	if err := s.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	released := fsys.Len()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	held, free := 0, 0
+	look := func(late bool) func(crashfs.State) {
+		return func(st crashfs.State) {
+			sv := st.FS()
+			switch was := isHeld(t, sv, restoreDir); {
+			case was && late:
+				t.Fatalf("held after the release\n%v", st)
+			case was:
+				held++
+			default:
+				free++
+			}
+			s := open(sv)
+			if err := s.Release(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if st, _, err := snapshot.Load(sv, restoreDir); err != nil || st.Held != 0 {
+				t.Fatalf("the manifest says held up to %d, %v", st.Held, err)
+			}
+		}
+	}
+	states(fsys, from, seed, envInt(t, "BACKUP_STATES", 150), look(false))
+	states(fsys, released, seed, envInt(t, "BACKUP_STATES", 150), look(true))
+	if held == 0 || free == 0 {
+		t.Errorf("%d states that are held, %d that are not: the test looks at one side only", held, free)
+	}
+	t.Logf("release: %d crash states that are held, %d that are released", held, free)
 }
 
 // TestBackupRot: a backup that was damaged is not restored, nothing of it is left
