@@ -103,15 +103,46 @@ func Verify(ctx context.Context, o Options) (*Verification, error) {
 		for _, b := range batches {
 			v.Records += uint64(len(b.Records))
 			for i, r := range b.Records {
-				lsn := b.First + base.LSN(i)
-				w.at.LSN, w.at.Chain = lsn, w.at.Chain.Next(f.o.ChainKey, lsn, r)
+				w.pass(f, b.First+base.LSN(i), r)
 				w.check(points, v)
 			}
 		}
 	}
 }
 
-// walk is the local end of Verify, which keeps no record.
+// Scan calls visit for each batch that a lineage has from the floor on, in order, whose records have the chain that is said. It ends with
+// an error of visit, and else where the lineage ends. A leader may go on meanwhile.
+//
+// Errors: those of Verify.
+func Scan(ctx context.Context, o Options, visit func(Batch) error) error {
+	if o.Dir == "" {
+		o.Dir = "scan" // which never leads
+	}
+	o = o.withDefaults()
+	h, err := o.readHead(ctx)
+	if err != nil {
+		return err
+	}
+	w := &walk{at: h.Floor}
+	f, err := Follow(ctx, o, w, h.Floor)
+	for err == nil {
+		var batches []Batch
+		if batches, err = f.Next(ctx); err != nil || len(batches) == 0 {
+			break
+		}
+		for _, b := range batches {
+			for i, r := range b.Records {
+				w.pass(f, b.First+base.LSN(i), r)
+			}
+			if err = visit(b); err != nil {
+				break
+			}
+		}
+	}
+	return err
+}
+
+// walk is the local end of Verify and Scan, which keep no record.
 type walk struct{ at Position }
 
 // End implements Local.
@@ -123,6 +154,11 @@ func (w *walk) Chain(lsn base.LSN) (Chain, error) {
 		return Chain{}, fmt.Errorf("the chain behind record %d is not known", lsn)
 	}
 	return w.at.Chain, nil
+}
+
+// pass goes on behind a record.
+func (w *walk) pass(f *Follower, lsn base.LSN, record []byte) {
+	w.at.LSN, w.at.Chain = lsn, w.at.Chain.Next(f.o.ChainKey, lsn, record)
 }
 
 // check compares the points that lie where the walk stands.

@@ -271,7 +271,10 @@ func parseMoment(s string) (m admin.Moment, err error) {
 			return m, nil
 		}
 	}
-	return m, fmt.Errorf("--at wants a time such as 2026-02-03T14:05:00Z, or a time without a zone in UTC, or the number of a record, not %q", s)
+	if i := strings.LastIndexByte(s, ':'); i > 0 && i+1 < len(s) {
+		return admin.AtCheckpoint(s[:i], s[i+1:]), nil
+	}
+	return m, fmt.Errorf("--at wants a time such as 2026-02-03T14:05:00Z, or a time without a zone in UTC, or the number of a record, or THREAD:CHECKPOINT, not %q", s)
 }
 
 func stampMicros(t int64) string {

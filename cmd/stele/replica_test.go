@@ -93,11 +93,11 @@ func TestReplica(t *testing.T) {
 			run("compact", newest, "--replica", address)
 			run("compact", w.dir, "--replica", address) // it has all that the lineage has
 
-			// To a record and to a time: stores of their own.
-			for _, at := range []string{jsonOf(first), between.Format(time.RFC3339Nano)} {
+			// To a record, to a time and to a checkpoint: stores of their own.
+			for _, at := range []string{jsonOf(first), between.Format(time.RFC3339Nano), "alice:" + checkpointID(1)} {
 				dir := filepath.Join(t.TempDir(), "earlier")
 				out := run("restore", address, dir, "--at", at)
-				if id := alice(t, dir, disk.Options{Keys: o.Keys}); id != checkpointID(1) {
+				if id := alice(t, dir, disk.Options{Keys: o.Keys}); id != checkpointID(1) || !strings.Contains(out, "stele release "+dir) {
 					t.Errorf("%s: restored to %s: %s", at, id, out)
 				}
 				if _, errOut, code := stele(t, append([]string{"compact", dir, "--replica", address}, args...)...); code != exitFailed {
@@ -105,7 +105,9 @@ func TestReplica(t *testing.T) {
 				}
 			}
 
-			run("replica", "detach", newest)
+			if out := run("replica", "detach", newest); strings.Contains(out, "held") {
+				t.Errorf("one that has led says %s", out)
+			}
 			run("compact", newest)
 		})
 	}
@@ -160,6 +162,8 @@ func TestReplicaRefuses(t *testing.T) {
 		{[]string{"restore", address, to, "--at", "yesterday"}, "2026-02-03T14:05:00Z"},
 		{[]string{"restore", address, to, "--at", "1999-01"}, "not \"1999-01\""},
 		{[]string{"restore", address, to, "--at", "1999-01-01 00:00"}, "no point"},
+		{[]string{"restore", address, to, "--at", "alice:1999-01"}, "checkpoint \"1999-01\" of thread \"alice\": it reaches from 20"},
+		{[]string{"restore", address, to, "--at", "alice:"}, "THREAD:CHECKPOINT"},
 		{[]string{"restore", "backup", to, "--at", "5"}, "--at is for a bucket"},
 		{[]string{"replica", "detach", filepath.Join(t.TempDir(), "none")}, "not a stele store"},
 		{[]string{"serve", to, "--replica", address, "--replica-mode", "never"}, "async"},

@@ -125,15 +125,17 @@ holds of a store: see stele replica --help. Every byte is checked on the way and
 store is verified before it becomes one. It is the store that was backed up, id included:
 only one of the two should go on.
 
-Of a bucket the store is made as it is now, or as it was --at a time or behind a record. Made
-as it is now it can go on with the bucket, in place of the store that wrote it. Made as it was
-it is a store of its own, and wants another bucket.
+Of a bucket the store is made as it is now, or as it was --at a time, behind a record, or when
+a checkpoint was stored (THREAD:CHECKPOINT, cut at the last colon; the bucket is read from its
+oldest point on). Made as it is now it can go on with the bucket, in place of the store that
+wrote it. Made as it was it is a store of its own, and wants another bucket.
 
 The new store is held: the queued runs, schedules and timers that it has wait until stele
 release, unless --release says that it goes on in place of the other one. One that leads its
 bucket as it is now goes on.`,
 		Example: `  stele restore backup store
-  stele restore s3://agents/prod store --at 2026-02-03T14:05:00Z`,
+  stele restore s3://agents/prod store --at 2026-02-03T14:05:00Z
+  stele restore s3://agents/prod store --at order-7:1f0b3a52-7c1e-6d40-8001-5f1d5c5b9a77`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isBucket(args[0]) {
@@ -152,7 +154,7 @@ bucket as it is now goes on.`,
 		},
 	}
 	cmd.Flags().BoolVar(&release, "release", false, "the new store goes on with the runs, schedules and timers that wait in it")
-	cmd.Flags().StringVar(&at, "at", "", "of a bucket: the last moment that the new store has, a time (UTC unless it says its zone) or the number of a record")
+	cmd.Flags().StringVar(&at, "at", "", "of a bucket: the last moment that the new store has, a time (UTC unless it says its zone), the number of a record, or THREAD:CHECKPOINT, the moment when that was stored")
 	return cmd
 }
 

@@ -22,15 +22,20 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Moment is up to where a store is restored: the longest prefix of its commits that neither of the two
-// excludes. The zero Moment is the end of the lineage.
+// Moment is up to where a store is restored: the longest prefix of its commits that neither LSN nor Time
+// excludes, or the shortest one that has an entry. The zero Moment is the end of the lineage.
 type Moment struct {
 	LSN  base.LSN  // the last record; 0: any
 	Time time.Time // by the leader's clock, when records became durable; zero: any
+
+	// Partition has the entry, if it is set, and LSN and Time are not. Entry tells it by its key, Named is what people call it.
+	Partition string
+	Entry     func(key string) bool
+	Named     string
 }
 
 // end reports whether it is the end of the lineage.
-func (m Moment) end() bool { return m.LSN == 0 && m.Time.IsZero() }
+func (m Moment) end() bool { return m.LSN == 0 && m.Time.IsZero() && m.Partition == "" }
 
 func (m Moment) before(lsn base.LSN, stamp int64) bool {
 	return m.LSN > 0 && lsn > m.LSN || !m.Time.IsZero() && stamp > m.Time.UnixMicro()
@@ -45,9 +50,6 @@ type FromBucketReport struct {
 	Point   base.LSN  // where the point ended with which the restore began
 }
 
-// errNoMoment: no point is old enough.
-var errNoMoment = errors.New("no point in the bucket is at or before that moment")
-
 // FromBucket makes a store in dir, which must be empty or missing, of the lineage in a bucket: of the newest point
 // that is not behind the moment, and the batches after it up to the moment. Of a batch it takes all or nothing.
 // The files of the point are verified by package engine/check.
@@ -56,7 +58,7 @@ var errNoMoment = errors.New("no point in the bucket is at or before that moment
 // waits. One that was restored to a moment is a store of its own, and held. It opens without a bucket or with an empty one, and with this
 // one the error is replica.ErrDiverged.
 //
-// Errors: replica.ErrNoLineage; replica.ErrSeeding; replica.ErrPointGone, if what is needed was deleted meanwhile; and
+// Errors: a *NoMomentError; replica.ErrNoLineage; replica.ErrSeeding; replica.ErrPointGone, if what is needed was deleted meanwhile; and
 // those of Restore. After an error what was written is removed; after a crash Open refuses dir, which has to be
 // removed.
 func FromBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o Options) (*FromBucketReport, error) {
@@ -171,6 +173,9 @@ func (r *fromBucket) run(ctx context.Context) (*FromBucketReport, error) {
 		return nil, err
 	}
 	r.ro.Store = st.Store
+	if err := r.find(ctx); err != nil {
+		return nil, err
+	}
 	if r.point, err = r.choose(ctx); err != nil {
 		return nil, err
 	}
@@ -199,7 +204,7 @@ func (r *fromBucket) choose(ctx context.Context) (*replica.Point, error) {
 			return replica.ReadPoint(ctx, r.ro, points[i])
 		}
 	}
-	return nil, errNoMoment
+	return nil, r.noMoment(ctx, "point at or before that moment")
 }
 
 // pinBeat is how often a restore says that it still reads.
@@ -387,6 +392,9 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 			last := &batches[n-1]
 			rep.LSN, rep.Stamp, rep.Epoch = last.Last(), time.UnixMicro(last.Stamp), f.Position().Epoch
 		}
+	}
+	if err == nil {
+		err = r.has(ctx, e)
 	}
 	if err == nil {
 		err = e.Sync(ctx)

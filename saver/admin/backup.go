@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // BackupOptions configure Backup and Restore.
@@ -155,9 +157,23 @@ func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyRep
 	return verifyReport(dir, rep), err
 }
 
-// Moment is up to where a store is restored from a bucket: the longest prefix of its commits that neither of the two
-// excludes. The zero Moment is the end. It is of a package for this repository, as are the next two.
+// Moment is up to where a store is restored from a bucket: the longest prefix of its commits that neither LSN nor Time
+// excludes, or what AtCheckpoint says. The zero Moment is the end. It is of a package for this repository.
 type Moment = backup.Moment
+
+// NoMomentError is the error for a moment that a bucket does not have, and says between which times it has all. It matches
+// fault.ErrNotFound.
+type NoMomentError = backup.NoMomentError
+
+// AtCheckpoint is the moment when a checkpoint of a thread, of any namespace, was stored: the restored store has it, and of what came later
+// only what was made durable together with it. If the oldest point in the bucket has it, that is the moment. A restore to it reads the
+// bucket from the oldest point on.
+func AtCheckpoint(thread, checkpoint string) Moment {
+	return Moment{Partition: layout.ThreadKey(thread), Named: fmt.Sprintf("checkpoint %q of thread %q", checkpoint, thread), Entry: func(key string) bool {
+		_, id, ok := layout.ParseCheckpointKey(key)
+		return ok && id == checkpoint
+	}}
+}
 
 // BucketReport says what was restored from a bucket.
 type BucketReport struct {
@@ -175,7 +191,7 @@ type BucketReport struct {
 // that was restored to a moment is a store of its own: it opens without a bucket, or with an empty one, and is held unless o says
 // otherwise.
 //
-// Errors: replica.ErrNoLineage for a bucket without a store; replica.ErrSeeding if it is not complete yet;
+// Errors: a *NoMomentError; replica.ErrNoLineage for a bucket without a store; replica.ErrSeeding if it is not complete yet;
 // replica.ErrPointGone if what is needed was deleted meanwhile; fault.CorruptionError, fault.ErrNotEmpty. After an
 // error what was written is removed; after a crash Open refuses dir, which has to be removed.
 func RestoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o BackupOptions) (*BucketReport, error) {

@@ -18,13 +18,17 @@ import (
 // isHeld reports whether Health says that a store is held, and checks that its threads say so, too.
 func isHeld(t *testing.T, s *disk.Saver) bool {
 	t.Helper()
-	held := slices.ContainsFunc(s.Health().Problems, func(p metrics.Problem) bool { return p.Kind == metrics.TroubleHeld })
+	held := saysHeld(s)
 	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
 		if err != nil || info.Held != held {
 			t.Fatalf("%+v, %v in a store that is held: %t", info, err, held)
 		}
 	}
 	return held
+}
+
+func saysHeld(s *disk.Saver) bool {
+	return slices.ContainsFunc(s.Health().Problems, func(p metrics.Problem) bool { return p.Kind == metrics.TroubleHeld })
 }
 
 // heldWorld has a bucket whose leader has ended, and where the record of its thread is.
