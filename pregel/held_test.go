@@ -13,7 +13,8 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// In a store that was restored Recover leaves alone what was there, until it is released: what sleeps, and what was left unfinished. A thread
+// In a store that was restored Recover leaves alone what was there, until it is released: what sleeps, and
+// what was left unfinished. A thread
 // with a newer checkpoint is not held.
 func TestRestoredThreadsAreHeld(t *testing.T) {
 	clock, root := waittest.NewClock(), t.TempDir()

@@ -190,6 +190,9 @@ type waitsReached struct {
 // threadMark stands for a thread in records of waits. It is a hash: a record of a copy does not name the original.
 func threadMark(thread string) int64 { return int64(xxh3.HashString(thread)) }
 
+// by notes that waits were made on a thread.
+func (w *waitsReached) by(mark int64) { w.threads = append(w.threads, mark) }
+
 // isCopied reports whether waits were made on other threads alone.
 func (w *waitsReached) isCopied(thread string) bool {
 	return len(w.threads) > 0 && !slices.Contains(w.threads, threadMark(thread))
@@ -202,7 +205,7 @@ func (l *loop) adopt(t *task, list []Interrupt) error {
 	if l.run.nested() || l.run.saver == nil || len(waitsOf(list)) == 0 || slices.Contains(l.pos.waits.threads, mark) {
 		return nil
 	}
-	l.pos.waits.threads = append(l.pos.waits.threads, mark)
+	l.pos.waits.by(mark)
 	return l.recordWait(t, fmt.Sprint("thread ", mark), map[string]any{"thread": mark})
 }
 
@@ -234,7 +237,7 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 			w.before = max(w.before, int(min(n, 1<<30)))
 		}
 		if mark, ok := record["thread"].(int64); ok {
-			w.threads = append(w.threads, mark)
+			w.by(mark)
 		}
 		if id, ok := record["id"].(string); ok {
 			micros, _ := record["until"].(int64)
@@ -293,7 +296,7 @@ func (l *loop) reach(w *reached) error {
 		if err := l.recordWait(w.anchor.task, w.ID, map[string]any{"id": w.ID, "until": micros, "thread": mark}); err != nil {
 			return err
 		}
-		l.pos.waits.threads = append(l.pos.waits.threads, mark)
+		l.pos.waits.by(mark)
 		l.pos.waits.note(w.ID, micros)
 	}
 	w.Until = until

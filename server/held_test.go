@@ -14,7 +14,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// TestRestoredServerIsHeld: a server on a store that was restored calls none of its webhooks and fires none of its crons until it is released.
+// TestRestoredServerIsHeld: a server on a store that was restored calls none of its webhooks and fires none
+// of its crons until it is released.
 // What it is asked for itself it does.
 func TestRestoredServerIsHeld(t *testing.T) {
 	called := make(chan string, 100)

@@ -13,7 +13,8 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// A store is restored to the moment when a checkpoint was stored, or its thread was copied: the shortest prefix that has it. Of what the oldest
+// A store is restored to the moment when a checkpoint was stored, or its thread was copied: the shortest
+// prefix that has it. Of what the oldest
 // point has already, the moment is the point.
 func TestRestoreAtCheckpoint(t *testing.T) {
 	w := newHeldWorld(t)

@@ -253,7 +253,8 @@ func isHeld(t *testing.T, fsys vfs.FS, dir string) bool {
 	return info.Held
 }
 
-// TestReleaseCrash: a power failure during a release leaves a store that is held, or one that is released, and a second release ends what the
+// TestReleaseCrash: a power failure during a release leaves a store that is held, or one that is released,
+// and a second release ends what the
 // first began. Once Release has returned, no failure leaves a store that is held.
 func TestReleaseCrash(t *testing.T) {
 	ctx := context.Background()
