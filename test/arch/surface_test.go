@@ -66,7 +66,7 @@ func private(pkg string) bool {
 // doors are the exported names of other packages that mention types of inner packages all
 // the same, and say so.
 var doors = []string{"saver/disk.Simulation", "saver/disk.Inside", "saver/disk.EngineOptions", "saver/disk.MetadataMatcher", "saver/disk.DescribeThread",
-	"postgres.Inside", "postgres.SchemaError", "replica/s3.Open", "saver/disk.Replica", "saver/admin.Moment", "saver/admin.BucketReport", "saver/admin.RestoreBucket", "saver/admin.RejoinBucket"}
+	"postgres.Inside", "postgres.SchemaError", "replica/s3.Open", "saver/disk.Replica", "saver/admin.Moment", "saver/admin.NoMomentError", "saver/admin.BucketReport", "saver/admin.RestoreBucket", "saver/admin.RejoinBucket"}
 
 // ownTypes are the types of private packages that a file's exported declarations mention: with
 // them the promise of a package would reach what makes none. Bodies of functions and
