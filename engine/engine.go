@@ -32,6 +32,7 @@ type Engine struct {
 	revisions   *revisionCache
 	replica     *replication // nil without one
 	follower    *follower    // nil unless the store follows a leader
+	role        role
 	report      metrics.OpenReport
 
 	unpublished unpublished // committer only

@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -61,6 +62,10 @@ func OpenFollower(dir string, opts Options) (*Engine, error) {
 // CacheName is a file in the directory of a follower. It says, together with snapshot.Replica.Restored, that all there came from the
 // bucket. It is made when a directory is found to be so, and removed when the directory has led.
 const CacheName = "FOLLOWER"
+
+// IsCache reports whether the directory may be made anew from the bucket: a follower's that has not led, or one without a store.
+// Errors: ErrSeed, beside true, if a follower has to make it first.
+func IsCache(dir string, opts Options) (bool, error) { return followable(dir, opts) }
 
 // followable looks whether a follower can open a directory. cache says that it holds nothing that the bucket did not have.
 func followable(dir string, opts Options) (cache bool, err error) {
@@ -189,6 +194,7 @@ type follower struct {
 	f      *replica.Follower // of who opens, then of run
 	clock  func() time.Duration
 	looked time.Duration // when HEAD was looked at last, about
+	stood  bucket.ETag   // the HEAD that was found vacant last; read once run has ended
 
 	stopRun context.CancelFunc
 	work    sync.WaitGroup
@@ -309,12 +315,22 @@ func (w *follower) poll(ctx context.Context) error {
 	w.tell(func() {
 		if w.trouble = err; broken || errors.Is(err, replica.ErrPointGone) || errors.Is(err, replica.ErrDiverged) {
 			w.ended = err
+			w.e.role.end(err)
 		}
 		if err == nil && w.f.Released() {
 			w.heard = w.clock() // nobody commits until HEAD changes
 		}
 	})
+	if err == nil && w.f.May(w.takeOver()) == nil {
+		w.stood = w.f.Stood()
+		w.e.role.end(ErrVacant)
+	}
 	return err
+}
+
+// takeOver is how the follower would take over.
+func (w *follower) takeOver() replica.TakeOver {
+	return replica.TakeOver{Mode: w.o.Mode, LoseTail: w.o.AcceptLoss}
 }
 
 func (w *follower) catchUp(ctx context.Context) error {

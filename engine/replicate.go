@@ -49,7 +49,9 @@ type Replica struct {
 	// Clock is a monotonic clock. For simulations only.
 	Clock func() time.Duration
 
-	queueBytes int // memory for what the bucket does not have; 0: that of package replica
+	stood      bucket.ETag // see replica.Options.Stood
+	impatient  bool        // Open does not wait for the end of a lease: replica.ErrLeased
+	queueBytes int         // memory for what the bucket does not have; 0: that of package replica
 }
 
 func (o *Replica) withDefaults() {
@@ -406,6 +408,7 @@ func (r *replication) start() {
 			r.fenced = true
 			r.mu.Unlock()
 			r.e.Opts.Logger.Error("replica", "error", replica.ErrFenced)
+			r.e.role.end(replica.ErrFenced)
 		}
 	})
 	r.work.Go(r.makePoints)

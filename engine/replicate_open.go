@@ -152,7 +152,7 @@ func (e *Engine) lead() error {
 func (e *Engine) lineageOptions(m *snapshot.Replica) replica.Options {
 	o := e.Opts.Replica
 	ro := replica.Options{Bucket: o.Bucket, Store: e.Found.StoreID, Dir: fmt.Sprintf("%016x", m.Dir), Keys: e.Files.Keys,
-		ChainKey: m.ChainKey, TTL: o.TTL, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes}
+		ChainKey: m.ChainKey, TTL: o.TTL, Stood: o.stood, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes}
 	if o.Mode == replica.Sync || e.Opts.Inline {
 		ro.Interval = 0
 	}
@@ -245,7 +245,7 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 		if own || f.Vacant() {
 			leader, err = f.TakeOver(ctx, replica.TakeOver{Mode: r.o.Mode, Force: own, LoseTail: r.o.AcceptLoss || restored}, apply)
 		}
-		if !errors.Is(err, replica.ErrLeased) || clock()-began > 2*r.o.TTL {
+		if !errors.Is(err, replica.ErrLeased) || r.o.impatient || clock()-began > 2*r.o.TTL {
 			break
 		}
 		if !told { // who started the program sees nothing else for as long

@@ -5,15 +5,15 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
 )
 
 // Errors to match with errors.Is. Those of the bucket, of package fault and of contexts pass
 // through as well.
 var (
-	// ErrFenced: another leader has taken over. What it is returned for is not in the
-	// lineage and never will be.
-	ErrFenced = errors.New("another leader has taken over; follow it")
+	// ErrFenced is fault.ErrFenced.
+	ErrFenced = fault.ErrFenced
 	// ErrLeased: somebody has the lease, or has just taken it.
 	ErrLeased = errors.New("another leader has the lease; wait until it ends")
 	// ErrDiverged: the local records and the lineage are different from some LSN on. What

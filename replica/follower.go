@@ -93,6 +93,9 @@ func (f *Follower) Own() bool { return f.head.last().Dir == f.o.Dir }
 // Silence is how long HEAD has not changed, as far as Look has seen.
 func (f *Follower) Silence() time.Duration { return f.o.Clock() - f.seen }
 
+// Stood names the HEAD that Look has seen last, for Options.Stood.
+func (f *Follower) Stood() bucket.ETag { return f.tag }
+
 // Released reports whether the leader gave the lease back, and nobody has taken it.
 func (f *Follower) Released() bool { return f.head.Released }
 
@@ -109,7 +112,7 @@ func (f *Follower) Mode() Mode { return f.head.Mode }
 // whole TTL of the leader, on the Follower's own clock, or it is of an own take-over that did not
 // end. Look must have been called since: a beat that nobody looked for has not stood still.
 func (f *Follower) Vacant() bool {
-	return f.head.Released || f.head.Owner == f.o.Owner || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
+	return f.head.Released || f.head.Owner == f.o.Owner || f.o.Stood != "" && f.tag == f.o.Stood || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
 }
 
 // Next returns batches of the next chunk that the caller does not have; nil if there are none

@@ -42,6 +42,9 @@ type Options struct {
 	ChunkBytes int
 	// QueueBytes bounds the memory that a leader holds for the bucket: ErrBacklog. Default: 64 MiB.
 	QueueBytes int
+	// Stood is the ETag of a HEAD that a Follower of this process found Vacant; see Follower.Stood. While HEAD is still that
+	// one, another Follower need not see it stand still once more.
+	Stood bucket.ETag
 	// Clock is a monotonic clock of this process. Default: that of package time, which
 	// stands still while the machine is suspended.
 	Clock func() time.Duration

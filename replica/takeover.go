@@ -86,7 +86,7 @@ func (f *Follower) claim(ctx context.Context, t TakeOver) (*lease, error) {
 	if err := f.Look(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.may(t); err != nil {
+	if err := f.May(t); err != nil {
 		return nil, err
 	}
 	hold := newLease(f.o, f.head, f.tag)
@@ -102,8 +102,9 @@ func (f *Follower) claim(ctx context.Context, t TakeOver) (*lease, error) {
 	return hold, err
 }
 
-// may reports why the Follower must not take over.
-func (f *Follower) may(t TakeOver) error {
+// May returns why the Follower must not take over, by what Look has seen last: those errors of TakeOver that name a reason. nil:
+// it may.
+func (f *Follower) May(t TakeOver) error {
 	h := f.head
 	own := h.last().Dir == f.o.Dir
 	switch {

@@ -17,6 +17,9 @@ var (
 	ErrFollower = fmt.Errorf("%w: it follows a leader; write at the leader, or close this one and open it with the replica, which takes over", ErrReadOnly)
 	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old.
 	ErrStale = errors.New("the follower has not heard of its leader for too long, and its answer may be old")
+	// ErrFenced: another leader of the store's lineage has taken over. What it is returned for is not in the lineage, and
+	// never will be.
+	ErrFenced = errors.New("another leader has taken over; follow it")
 	// ErrTooLarge: a value, key or record is over a documented limit. Nothing
 	// was written.
 	ErrTooLarge = errors.New("over the size limit")

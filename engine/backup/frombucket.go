@@ -141,20 +141,34 @@ func seed(dir string, o engine.Options) error {
 // bucket has.
 func Rejoin(ctx context.Context, dir string, o engine.Options) (first base.LSN, err error) {
 	o.Opening = ctx
-	e, err := engine.OpenFollower(dir, o)
+	e, first, err := rejoin(dir, o)
+	if err != nil {
+		return first, err
+	}
+	return first, e.Close()
+}
+
+// RejoinFollower is OpenFollower, after Rejoin where the directory needs that.
+func RejoinFollower(dir string, o engine.Options) (*engine.Engine, error) {
+	e, first, err := rejoin(dir, o)
+	if first > 0 && o.Logger != nil {
+		o.Logger.Warn("records that the bucket lacks are kept in files, and are not in the store any more", "dir", dir, "first", first)
+	}
+	return e, err
+}
+
+func rejoin(dir string, o engine.Options) (e *engine.Engine, first base.LSN, err error) {
+	e, err = engine.OpenFollower(dir, o)
 	if !errors.Is(err, engine.ErrSeed) && (errors.Is(err, replica.ErrDiverged) || errors.Is(err, replica.ErrPointGone)) {
-		if first, err = engine.SetAside(ctx, dir, o); err != nil {
-			return 0, err
+		if first, err = engine.SetAside(o.Opening, dir, o); err != nil {
+			return nil, 0, err
 		}
 		err = engine.ErrSeed
 	}
 	if errors.Is(err, engine.ErrSeed) {
 		e, err = OpenFollower(dir, o)
 	}
-	if err != nil {
-		return first, err
-	}
-	return first, e.Close()
+	return e, first, err
 }
 
 // fromBucket is one restore.

@@ -194,7 +194,7 @@ func Open(dir string, opts Options) (*Saver, error) { return open(dir, opts, eng
 // with Options.Replica and the same bucket. It shows what the bucket has, in the order of commits, about Replica.Interval
 // (1 s) behind it; Health says how far. The directory is made from the bucket if it is empty, or lies too far back. It
 // opens with Open, after Close, to take over. Then it needs Replica.AcceptLoss, unless the leader ran in mode sync or released its
-// place by Close.
+// place by Close. LeadOrFollow does that by itself.
 //
 // Writing calls return fault.ErrFollower. Reads return fault.ErrStale when the leader was not heard of for Replica.MaxStale.
 // It writes nothing to the bucket, except for a pin while a directory is made.
@@ -291,6 +291,18 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 // Errors: that of ctx; ErrClosed; saver.ErrNotFound's cause fault.ErrNotFound from a store that follows nobody, and lacks the
 // record.
 func (s *Saver) Await(ctx context.Context, lsn uint64) error { return s.e.Await(ctx, base.LSN(lsn)) }
+
+// Follows reports whether the store follows a leader, and takes no writes.
+func (s *Saver) Follows() bool { return s.e.Follows() }
+
+// Fenced is closed when another leader has taken over: every write fails with fault.ErrFenced from then on, and what this store has is
+// no longer what the others see. Nil of a store that follows.
+func (s *Saver) Fenced() <-chan struct{} {
+	if s.Follows() {
+		return nil
+	}
+	return s.e.RoleOver()
+}
 
 // Following returns why a follower follows no more, and nil while it does, however far it is behind: then it is to be closed and opened
 // again. What it shows stays as it is. It is nil for other stores until they are closed.

@@ -1,0 +1,149 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/backup"
+	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/saver"
+)
+
+// LeadOrFollow has the store in dir open until ctx ends, on each of several machines that name the same bucket in
+// Options.Replica: on one of them as Open does, to lead, and on the others as OpenFollower does. It calls serve with the
+// store, and calls it again each time the role changes, with a store that was opened anew. Saver.Follows says which role
+// it is. The context of serve ends with the role, and context.Cause says why; then serve returns soon, and LeadOrFollow
+// closes the store. If serve returns before, LeadOrFollow ends with its error.
+//
+// A follower takes over when the leader's lease is free: at once if the leader gave it back by Close, and else when its beat has
+// stood still for Replica.TTL on the follower's own clock. If the lost leader may have acknowledged what the bucket lacks, in the modes
+// async and bounded, it takes over only with Replica.AcceptLoss. Nobody takes over while the bucket has no complete point. Of several followers one
+// wins, and the others go on following. Between two roles, about 0.1 s, the store is not open.
+//
+// A leader whose place another took is fenced: the context of serve ends with the cause fault.ErrFenced, nothing more is
+// acknowledged, and the store is opened as a follower. What the bucket lacks of its records is kept in files diverged-….tail beside it, as
+// admin.RejoinBucket does; in mode sync nothing of that was acknowledged.
+//
+// A directory that led last leads again at once, when nobody has taken over. In an empty bucket the first one begins: start one
+// machine alone then, since one that loses this race has a store of its own, and is refused.
+//
+// A crash at any point leaves what one of Open or of OpenFollower leaves. Errors: that of serve; those of Open and
+// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it is nil, or what serve and
+// Close say.
+func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx context.Context, s *Saver) error) error {
+	if opts.Replica.Bucket == nil {
+		return saver.Invalidf("options.Replica", "no Bucket; several machines share a store by that alone")
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Simulation.Opening == nil {
+		opts.Simulation.Opening = ctx
+	}
+	for before := (*Saver)(nil); ; {
+		s, err := openRole(ctx, dir, opts, before)
+		if ctx.Err() != nil && err != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if over, err := s.during(ctx, serve); !over {
+			return err
+		}
+		before = s
+	}
+}
+
+// during calls serve while the store has its role, and closes the store. over says that the role has ended, and nothing else.
+func (s *Saver) during(ctx context.Context, serve func(context.Context, *Saver) error) (over bool, err error) {
+	role, end := context.WithCancelCause(ctx)
+	served := make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case <-s.e.RoleOver():
+			end(s.e.RoleEnd())
+		case <-served:
+		}
+	}()
+	err = serve(role, s)
+	close(served)
+	<-told
+	over = role.Err() != nil && ctx.Err() == nil
+	end(nil)
+	err = errors.Join(err, s.Close())
+	if over {
+		s.opts.Logger.Warn("the store changes its role", "reason", s.e.RoleEnd(), "follower", s.Follows(), "end", err)
+	}
+	return over, err
+}
+
+// reopenMost is for how long the store may not be opened in its next role.
+const reopenMost = time.Minute
+
+// openRole opens the store to lead if it is its turn, and else to follow. before is the store in the role before, which is closed; nil
+// at first.
+func openRole(ctx context.Context, dir string, opts Options, before *Saver) (*Saver, error) {
+	patience := reopenMost
+	if before == nil {
+		patience = 0
+	}
+	for began := time.Now(); ; before = nil {
+		s, err := tryRole(dir, opts, before)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return s, err
+		case errors.Is(err, replica.ErrSeeding): // the leader's work, however long it takes
+		case time.Since(began) >= patience:
+			return nil, err
+		}
+		opts.Logger.Warn("the store is not open", "dir", dir, "error", err)
+		pause(ctx, opts.Replica.Interval)
+	}
+}
+
+func tryRole(dir string, opts Options, before *Saver) (*Saver, error) {
+	cache, none := engine.IsCache(dir, opts.EngineOptions())
+	next := engine.OpenFree
+	if before != nil && errors.Is(before.e.RoleEnd(), engine.ErrVacant) {
+		next, cache = before.e.OpenNext, false
+	}
+	if !cache {
+		s, err := open(dir, opts, next)
+		if err == nil || !othersTurn(err) {
+			return s, err
+		}
+		opts.Logger.Info("the store follows", "dir", dir, "reason", err)
+	}
+	s, err := open(dir, opts, backup.RejoinFollower)
+	if errors.Is(err, replica.ErrNoLineage) && errors.Is(none, engine.ErrSeed) { // neither directory nor bucket has anything
+		return open(dir, opts, engine.OpenFree)
+	}
+	return s, err
+}
+
+// othersTurn reports whether the error of opening a store to lead says that it can follow.
+func othersTurn(err error) bool {
+	return slices.ContainsFunc([]error{replica.ErrLeased, fault.ErrFenced, replica.ErrLosesTail, replica.ErrSeeding, replica.ErrDiverged, replica.ErrPointGone},
+		func(is error) bool { return errors.Is(err, is) })
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		d = time.Second
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
