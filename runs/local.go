@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -88,7 +89,7 @@ type Local struct {
 	graphs     map[string]*localGraph  // the same, by graph
 	ended      map[string]endedRun     // by thread: of the runs that were begun, the last that ended
 	byThread   map[string][]string     // ids of all runs by thread, oldest first
-	byStatus   map[Status][]string     // ids of the runs that have ended, oldest first
+	byStatus   map[Status][]string     // ids of the runs that have ended, oldest first; of all, if follows is not nil
 	unsettled  []string                // those of watched that may not be synced
 	lost       map[string]error        // by id: why those that may not have ended cannot be decoded
 	offers     []*offer                // of workers that wait, the longest first
@@ -98,6 +99,8 @@ type Local struct {
 	schedules  map[string]Schedule
 	unreleased map[string]bool // ids of those of open that are held; see Held
 	holds      bool            // the store was not released when somebody looked last
+
+	follows *followed // nil unless the store follows a leader
 }
 
 // endedRun is the part of a thread's last run that is kept in memory.
@@ -132,7 +135,8 @@ type localRun struct {
 var _ Queue = (*Local)(nil)
 
 // NewLocal is the queue in a store. The runs that an earlier process had are pending again, but for
-// those that cannot be decoded; see Local.
+// those that cannot be decoded; see Local. In a store that follows a leader, it shows what the leader's queue has stored: no run is
+// claimed, and changing calls return fault.ErrFollower.
 func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Local, error) {
 	if items == nil {
 		return nil, fmt.Errorf("%w: the store is nil; make one with store.On or store.NewMemory", ErrInvalid)
@@ -151,6 +155,10 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		threads: map[string]*localThread{}, children: map[string][]*localRun{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{},
 		byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{},
 		workers: map[string]localWorker{}, pinned: map[[2]string]*line{}, unreleased: map[string]bool{}}
+	if items.Follows() {
+		q.follows = newFollowed(items)
+		return q, q.catchUp(ctx)
+	}
 	held, heldSchedules, err := heldItems(ctx, items)
 	if err != nil {
 		return nil, err
@@ -190,18 +198,24 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		}
 	}
 	idsFollow(newest)
-	for found, err := range items.Scan(ctx, store.Query{Prefix: schedulesSpace, ByKey: true, NoRefresh: true}) {
+	return q, q.loadSchedules(ctx, heldSchedules)
+}
+
+// loadSchedules reads the schedules that are stored. The caller holds mu, or has the queue alone.
+func (q *Local) loadSchedules(ctx context.Context, held map[string]bool) error {
+	clear(q.schedules)
+	for found, err := range q.items.Scan(ctx, store.Query{Prefix: schedulesSpace, ByKey: true, NoRefresh: true}) {
 		if err != nil {
-			return nil, fmt.Errorf("%v: %w", schedulesSpace, err)
+			return fmt.Errorf("%v: %w", schedulesSpace, err)
 		}
 		var s Schedule
 		if err := valueOf(&found.Item, &s, &s.Spec); err != nil {
 			s = Schedule{Unreadable: err}
 		}
-		s.ID, s.Held = found.Key, heldSchedules[found.Key]
+		s.ID, s.Held = found.Key, held[found.Key]
 		q.schedules[s.ID] = s
 	}
-	return q, nil
+	return nil
 }
 
 // drop removes a run that has ended, and keeps it for those who watch it. The caller holds mu.
@@ -358,6 +372,9 @@ func (q *Local) Newest(threadID string) (id string, changed time.Time) {
 		return "", time.Time{}
 	}
 	id = ids[len(ids)-1]
+	if q.follows != nil {
+		return id, q.follows.runs[id].changed
+	}
 	if r := q.open[id]; r != nil {
 		changed = r.Created
 	} else if last := q.ended[threadID]; last.id == id {
@@ -434,6 +451,9 @@ func (q *Local) Cancel(ctx context.Context, id string, how Strategy) (Run, error
 	r, unlock := q.lock(id)
 	if r == nil {
 		unlock()
+		if q.follows != nil {
+			return Run{}, fault.ErrFollower
+		}
 		return q.Get(ctx, id)
 	}
 	run, err := q.cancel(ctx, r, how)
@@ -635,7 +655,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 // runs that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(ctx.Err(), q.catchUp(ctx)); err != nil {
 			yield(Run{}, err)
 			return
 		}
@@ -673,7 +693,7 @@ func (q *Local) Count(ctx context.Context, sel Query) (n int, err error) {
 		}
 		return n, nil
 	}
-	if err := cmp.Or(ctx.Err(), q.synced(ctx, nil)); err != nil {
+	if err := cmp.Or(ctx.Err(), q.catchUp(ctx), q.synced(ctx, nil)); err != nil {
 		return 0, err
 	}
 	q.mu.Lock()
@@ -764,7 +784,7 @@ func (q *Local) idsOf(sel Query, n int) (ids []string, behind string, more bool)
 		length, at := in(q.byThread[sel.ThreadID])
 		walk(length, at, all)
 		return ids, behind, more
-	case sel.ThreadID != "" && sel.Status.Ended():
+	case sel.ThreadID != "" && (sel.Status.Ended() || q.follows != nil):
 		few, many := q.byThread[sel.ThreadID], q.byStatus[sel.Status]
 		if len(many) < len(few) {
 			few, many = many, few
@@ -897,6 +917,11 @@ func (q *Local) Schedules(ctx context.Context) ([]Schedule, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.noticeRelease()
+	if q.follows != nil {
+		if err := q.loadSchedules(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
 	return slices.SortedFunc(maps.Values(q.schedules), func(a, b Schedule) int { return strings.Compare(a.ID, b.ID) }), nil
 }
 

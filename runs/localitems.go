@@ -291,7 +291,7 @@ func (q *Local) specOf(ctx context.Context, item *store.Item, err error, r *stor
 	if undecoded != nil {
 		return undecoded
 	}
-	if !errors.Is(err, ErrNotFound) || r.Graph == "" {
+	if !errors.Is(err, ErrNotFound) || r.Graph == "" || q.follows != nil {
 		return unreadable(r.ID, err)
 	}
 	op, err := putOp(specsSpace, r.ID, r.Spec)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
@@ -111,6 +112,10 @@ func Final(err error) bool {
 // their superstep, gives the runs back to the queue, and returns nil. Any number of workers
 // may run on one queue, in any number of processes. It returns an error only if the worker
 // cannot work at all; what goes wrong later is logged, and tried again.
+//
+// If Saver leads a lineage and another leader takes over, as disk.Saver.Fenced says, Run stops at once: the contexts of its nodes end with
+// a cause that matches fault.ErrFenced, its claims are void without a word to the queue, and it returns such an error. The new leader has
+// the runs.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.Queue == nil || w.Saver == nil || len(w.Graphs) == 0 {
 		return &InvalidError{"worker", "needs a Queue, a Saver and Graphs"}
@@ -136,6 +141,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stop()
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
+	ctx, deposed := context.WithCancelCause(ctx)
+	defer deposed(nil)
+	if s, ok := w.Saver.(interface{ Fenced() <-chan struct{} }); ok {
+		go func() {
+			select {
+			case <-s.Fenced():
+				end(errDeposed)
+				deposed(errDeposed)
+			case <-work.Done():
+			}
+		}()
+	}
 	renewing := make(chan struct{})
 	asked, unwatch := w.Queue.Watch("")
 	defer unwatch()
@@ -230,8 +247,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.leaves(ctx) // a run that was about to be left to others may have told the queue otherwise
 	end(nil)
 	<-renewing
+	if errors.Is(context.Cause(work), errDeposed) {
+		return errDeposed
+	}
 	return nil
 }
+
+// errDeposed is why all runs of a worker stop when another leader has taken over from its saver.
+var errDeposed = fmt.Errorf("%w: %w", ErrFenced, fault.ErrFenced)
 
 // leaves tells the queue that this worker claims no more.
 func (w *Worker) leaves(ctx context.Context) {
@@ -417,7 +440,7 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 			w.logger().Error("sync the end of a run", "run", c.ID, "error", err)
 			return next
 		}
-		if errors.Is(err, ErrFenced) || end.Err() != nil { // another worker continues it
+		if errors.Is(err, ErrFenced) || errors.Is(err, fault.ErrFenced) || end.Err() != nil { // another worker continues it
 			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
 			return nil
 		}

@@ -34,6 +34,9 @@ func fail(status int, format string, args ...any) error {
 	return &failure{status, fmt.Sprintf(format, args...)}
 }
 
+// errFollower is the answer of a server whose store follows a leader to all that changes something.
+var errFollower = &failure{http.StatusServiceUnavailable, "This server follows another one, which alone takes changes. Try again there."}
+
 var errNotFound = &failure{http.StatusNotFound, "Not Found"}
 
 // instead is an error, or another one in place of a refusal with a status.
@@ -70,6 +73,12 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
+	case is(fault.ErrFollower):
+		return errFollower, false
+	case is(fault.ErrFenced):
+		return &failure{http.StatusServiceUnavailable, "Another server leads now, and nothing was stored. Try again there."}, false
+	case is(fault.ErrStale):
+		return &failure{http.StatusServiceUnavailable, "This server has not heard of the one that leads for too long. Try again."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
 	case errors.As(err, new(*fs.PathError)): // the store's, or one that a function of the program reads
@@ -117,7 +126,7 @@ func writeText(w http.ResponseWriter, status int, text []byte) error {
 func writeFailure(w http.ResponseWriter, f *failure) {
 	text, _ := json.Marshal(map[string]string{"detail": f.detail}) // a text can always be written
 	h := w.Header()
-	if f.status == http.StatusTooManyRequests && h.Get("Retry-After") == "" { // the end of a stream is not known in advance
+	if (f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable) && h.Get("Retry-After") == "" { // nobody knows when
 		h.Set("Retry-After", "1")
 	}
 	h.Set("Content-Type", "application/json")

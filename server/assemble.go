@@ -61,6 +61,6 @@ func (s *Server) assemble(lives context.Context) {
 		heartbeat: s.cfg.Heartbeat, log: log}
 	s.operator = &operatorAPI{queue: queue, graphs: graphs, saver: states, threads: s.threads, view: view, crons: crons,
 		users:   &userErasure{threads: s.threads, runs: s.runs, assistants: s.assistants},
-		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,
+		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly, follows: s.follows,
 		backupDir: s.cfg.BackupDir, lives: lives, log: log}
 }

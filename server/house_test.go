@@ -65,8 +65,13 @@ func open(t *testing.T, dir string, change func(*server.Config)) *house {
 // openOn opens a house whose saver has options.
 func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config)) *house {
 	t.Helper()
-	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100), answering: new(atomic.Int64), answered: new(atomic.Int64)}
-	h.disk = must(disk.Open(dir, o))
+	return openSaver(t, dir, must(disk.Open(dir, o)), change)
+}
+
+// openSaver opens a house on a saver.
+func openSaver(t *testing.T, dir string, s *disk.Saver, change func(*server.Config)) *house {
+	t.Helper()
+	h := &house{T: t, dir: dir, disk: s, gate: make(chan struct{}, 100), answering: new(atomic.Int64), answered: new(atomic.Int64)}
 	h.items = must(store.On(h.disk, store.Options{}))
 	h.queue = must(runs.NewLocal(t.Context(), h.items, runs.LocalOptions{}))
 	cfg := server.Config{Graphs: h.graphs(h.disk), Saver: h.disk, Store: h.items, Queue: h.queue, Auth: server.NoAuth(), AllowPrivateWebhooks: true, DrainTimeout: time.Millisecond,

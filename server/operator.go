@@ -28,6 +28,7 @@ type operatorAPI struct {
 	openStreams *streamCount
 	routes      []route // of the server
 	readOnly    bool
+	follows     bool
 	backupDir   string
 	lives       context.Context // ends when the server closes
 	upkeep      sync.Mutex      // one check, backup or erasure at a time
@@ -37,12 +38,20 @@ type operatorAPI struct {
 // Version is the version of LangGraph's server whose API this server speaks.
 const Version = "0.16.7"
 
-// ok says that the process answers and, if it is asked, whether its store is healthy.
+// ok says that the process answers and, if it is asked, whether its store is healthy. With leads, for whoever chooses one of several
+// servers, the answer of a follower is 503.
 func (s *operatorAPI) ok(c *call) error {
 	status, services := http.StatusOK, map[string]string{}
 	db, err := c.isTrue("check_db", false)
 	if err != nil {
 		return err
+	}
+	leads, err := c.isTrue("leads", false)
+	if err != nil {
+		return err
+	}
+	if leads && s.follows {
+		return errFollower
 	}
 	if db {
 		services["database"] = "healthy"
@@ -91,12 +100,12 @@ type watched interface {
 func (s *operatorAPI) info(c *call) error {
 	_, watched := s.saver.(watched)
 	_, embedded := s.saver.(*disk.Saver)
-	change := !s.readOnly
+	change := !s.readOnly && !s.follows
 	versions := map[string]string{}
 	for id, g := range s.graphs.by {
 		versions[id] = g.Version()
 	}
-	stele := map[string]any{"readonly": s.readOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true,
+	stele := map[string]any{"readonly": !change, "follower": s.follows, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true,
 		"task_inputs": true, "runs": true, "tasks": true, "nodes": true, "health": watched,
 		"graph_versions": versions, "room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.24",

@@ -75,6 +75,12 @@ func (s *operatorAPI) getMetrics(c *call) error {
 		}
 		fmt.Fprintf(&b, "stele_server_runs{status=%q} %d\n", status, n)
 	}
+	leads := 1
+	if s.follows {
+		leads = 0
+	}
+	b.WriteString("# HELP stele_server_leads 0 if the server follows another one and takes no changes.\n# TYPE stele_server_leads gauge\n")
+	fmt.Fprintf(&b, "stele_server_leads %d\n", leads)
 	unmoved := 0
 	if s.unmoved.any(c.ctx) {
 		unmoved = 1

@@ -132,6 +132,9 @@ func (s *Server) prepare(c *call) (err error) {
 	if err := s.rates.limit(c); err != nil {
 		return err
 	}
+	if s.follows && c.route.changes() {
+		return errFollower
+	}
 	if s.cfg.ReadOnly && c.route.changes() {
 		return fail(http.StatusForbidden, "This server is read-only.")
 	}

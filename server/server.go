@@ -95,6 +95,9 @@ type Config struct {
 //
 // It guards, authenticates, reads and authorizes requests, and hands each as a call to the method of its route.
 // These methods are of types that have what their operations need, and nothing of the Server; see assemble.
+//
+// On a saver that follows a leader (disk.OpenFollower, disk.LeadOrFollow) it answers what reads, as old as the follower is, and refuses
+// all else with 503 and Retry-After. It executes no runs, and fires no crons.
 type Server struct {
 	cfg         Config
 	mux         *http.ServeMux
@@ -104,6 +107,7 @@ type Server struct {
 	rates       *rates // nil if there is no limit
 	metrics     *requestCounts
 	listingMost int
+	follows     bool // another server leads
 
 	threads    *threadAPI
 	runs       *runAPI
@@ -158,13 +162,16 @@ func New(cfg Config) (*Server, error) {
 	if !cfg.Auth.open && cfg.Rate > 0 {
 		s.rates = &rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	}
+	if f, ok := cfg.Saver.(interface{ Follows() bool }); ok {
+		s.follows = f.Follows()
+	}
 	s.assemble(ctx)
 	if err := s.addRoutes(); err != nil {
 		stop()
 		return nil, err
 	}
 	s.operator.routes = s.routes
-	if cfg.ReadOnly {
+	if cfg.ReadOnly || s.follows {
 		s.index(ctx)
 		return s, nil
 	}

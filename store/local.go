@@ -25,7 +25,7 @@ type Options struct {
 	NoRefreshOnRead bool
 	// ShowExpired makes reads see expired items until they are swept.
 	ShowExpired bool
-	// SweepEvery removes expired items in the background; 0 leaves it to Sweep.
+	// SweepEvery removes expired items in the background; 0 leaves it to Sweep. A follower leaves it to its leader.
 	SweepEvery time.Duration
 
 	// Serializer encodes and decodes values. The default is that of the saver, and in memory
@@ -107,7 +107,7 @@ func start(s *Local) *Local {
 	if s.opts.Logger == nil {
 		s.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if s.opts.SweepEvery == 0 {
+	if s.opts.SweepEvery == 0 || s.Follows() { // the leader sweeps
 		return s
 	}
 	ctx, cancel := context.WithCancel(context.Background())

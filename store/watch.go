@@ -32,6 +32,17 @@ func (s *Local) Watch(ns Namespace) *Watch {
 	})}
 }
 
+// WatchItems is Watch for items alone. It needs no Close, and nothing but Next may be called.
+func (s *Local) WatchItems(ns Namespace) *Watch {
+	if s.disk == nil {
+		return nil
+	}
+	return &Watch{d: s.disk, part: partitionOf(idOf(ns))}
+}
+
+// Follows reports whether the store lies in a saver that follows a leader, and takes no writes.
+func (s *Local) Follows() bool { return s.disk != nil && s.disk.e.Follows() }
+
 // Close ends the Watch.
 func (w *Watch) Close() { w.w.Close() }
 
@@ -54,12 +65,14 @@ type News struct {
 // returned, Next reports its change; it may report it earlier, and twice. After an error, changes
 // that were not reported are lost.
 func (w *Watch) Next() (n News, err error) {
-	changed := !w.begun
-	for _, id := range w.w.Take() {
-		if id == w.part {
-			changed = true
-		} else {
-			n.Threads = append(n.Threads, strings.TrimPrefix(id, layout.SpaceThread))
+	changed := !w.begun || w.w == nil
+	if w.w != nil {
+		for _, id := range w.w.Take() {
+			if id == w.part {
+				changed = true
+			} else {
+				n.Threads = append(n.Threads, strings.TrimPrefix(id, layout.SpaceThread))
+			}
 		}
 	}
 	if !changed {
@@ -68,6 +81,9 @@ func (w *Watch) Next() (n News, err error) {
 	t, err := w.d.e.Partition(w.part)
 	if err != nil {
 		return n, err
+	}
+	if w.w == nil && w.begun && t != nil && t.Birth == w.birth && t.LSN == w.since {
+		return n, nil
 	}
 	n.Keys, n.All = map[string]uint64{}, !w.begun || t == nil || t.Birth != w.birth || t.Forgot(w.since+1)
 	w.begun = true
