@@ -164,6 +164,8 @@ func ErrorOf(err error) *Error {
 		vector   *store.VectorError
 	)
 	switch {
+	case errors.Is(err, fault.ErrFenced): // nothing of the call is in the lineage: it is asked again at the new leader
+		out.Code = CodeClosing
 	case errors.Is(err, saver.ErrOutcomeUnknown):
 		out.Code = CodeUnknownOutcome
 	case errors.Is(err, saver.ErrEraseUnfinished):

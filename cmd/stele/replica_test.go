@@ -244,6 +244,56 @@ func TestServeFollow(t *testing.T) {
 	}
 }
 
+// TestServeTakesOver: of two servers that both may, one leads and one follows; when the first ends, the second leads at the same address,
+// with what the first acknowledged; and the first, started again by the same command, follows.
+func TestServeTakesOver(t *testing.T) {
+	address, dir := "file://"+t.TempDir(), t.TempDir()
+	token := filepath.Join(dir, "token")
+	must(t, os.WriteFile(token, []byte("secret"), 0o600))
+	start := func(name string) *servant {
+		return serve(t, filepath.Join(dir, name), "--replica", address, "--replica-mode", "sync", "--take-over", "--listen", "unix:"+filepath.Join(dir, name+".sock"), "--token-file", token)
+	}
+	put := func(c *client.Client, thread string) error {
+		_, err := c.Put(t.Context(), saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil)
+		return err
+	}
+	has := func(c *client.Client, thread string) bool {
+		_, err := c.GetTuple(t.Context(), saver.Config{ThreadID: thread})
+		return err == nil
+	}
+	first := start("first")
+	c := dial(t, first.address, "secret")
+	must(t, put(c, "one"))
+	second := start("second") // it waits until the bucket can be restored
+	d := dial(t, second.address, "secret")
+	if err := put(d, "no"); !errors.Is(err, saver.ErrReadOnly) {
+		t.Errorf("a follower takes a write: %v", err)
+	}
+	for !has(d, "one") {
+		time.Sleep(time.Millisecond)
+	}
+	if out, code := first.end(); code != 0 {
+		t.Fatal(out)
+	}
+	for err := put(d, "two"); err != nil; err = put(d, "two") {
+		time.Sleep(10 * time.Millisecond) // it has not taken over, or is about to
+	}
+	if !has(d, "one") || !has(d, "two") {
+		t.Error("not all is there")
+	}
+	first = start("first")
+	c = dial(t, first.address, "secret")
+	if err := put(c, "no"); !errors.Is(err, saver.ErrReadOnly) {
+		t.Errorf("it leads beside another: %v", err)
+	}
+	if _, errs, code := stele(t, "serve", dir, "--replica", address, "--take-over", "--follow"); code == 0 || !strings.Contains(errs, "--take-over") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if _, errs, code := stele(t, "serve", filepath.Join(dir, "none"), "--take-over"); code == 0 || !strings.Contains(errs, "--replica is missing") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
 // TestServeAcceptsLoss: a follower's directory takes over from a leader that is lost only if it is told that something may be lost.
 func TestServeAcceptsLoss(t *testing.T) {
 	cache, address := filepath.Join(t.TempDir(), "cache"), t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -36,7 +38,7 @@ const itemSweep = 5 * time.Minute
 type serveFlags struct {
 	listen, tokenFile, cert, key, log, sync, replicaMode string
 	idle, idleExit, grace, ttl                           time.Duration
-	follow, acceptLoss                                   bool
+	follow, takeOver, acceptLoss                         bool
 	beyond                                               serveBeyond
 }
 
@@ -53,7 +55,8 @@ When it is ready it prints one line, "ready ADDRESS". SIGTERM or SIGINT ends it:
 have begun are finished and answered. Killed, it loses nothing that it acknowledged.`,
 		Example: `  stele serve store
   stele serve store --listen tls::7171 --token-file token --tls-cert cert.pem --tls-key key.pem
-  stele serve cache --replica s3://agents/prod --follow`,
+  stele serve cache --replica s3://agents/prod --follow
+  stele serve store --replica s3://agents/prod --replica-mode sync --take-over`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := ""
@@ -76,7 +79,8 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
 	p.StringVar(&f.replicaMode, "replica-mode", "async", "when a call is acknowledged with --replica: async, which the bucket follows within about a second; bounded, which waits while it is further behind than 10 s; or sync, when the bucket has it")
 	p.BoolVar(&f.follow, "follow", false, "serve reads alone, of what the leader of the store keeps in the bucket of --replica, about a second behind it; DIR is made of the bucket")
-	p.BoolVar(&f.acceptLoss, "accept-loss", false, "in the directory of a follower: take over from a leader that is lost, though it may have acknowledged what the bucket of --replica lacks")
+	p.BoolVar(&f.takeOver, "take-over", false, "on each of several machines: lead, if nobody does, and else serve reads alone, as --follow does, until the leader is lost, and then take over")
+	p.BoolVar(&f.acceptLoss, "accept-loss", false, "with --take-over, or in the directory of a follower: take over from a leader that is lost, though it may have acknowledged what the bucket of --replica lacks")
 	f.beyond.register(p)
 	return cmd
 }
@@ -126,10 +130,37 @@ func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) 
 	if err != nil {
 		return err
 	}
-	st, err := a.openServed(ctx, dir, f, log)
+	if !f.takeOver {
+		st, err := a.openServed(ctx, dir, f, log)
+		if err != nil {
+			return err
+		}
+		return a.serveStore(ctx, dir, st, f, token, log, a.out)
+	}
+	if dir == "" || f.follow {
+		return errors.New("--take-over: it is for a directory, and without --follow")
+	}
+	o, err := a.servedOptions(f, log)
 	if err != nil {
 		return err
 	}
+	if o.Replica.Bucket == nil {
+		return errors.New("--take-over: --replica is missing: name the bucket that the machines share")
+	}
+	ready := a.out
+	return disk.LeadOrFollow(ctx, dir, o, func(ctx context.Context, d *disk.Saver) error {
+		st, err := onDisk(dir, d, log)
+		if err != nil {
+			return err
+		}
+		tell := ready
+		ready = io.Discard // whoever started it reads one line
+		return a.serveStore(ctx, dir, st, f, token, log, tell)
+	})
+}
+
+// serveStore serves a store until ctx ends, and closes it. It tells ready when clients may come.
+func (a *app) serveStore(ctx context.Context, dir string, st *servedStore, f *serveFlags, token string, log *slog.Logger, ready io.Writer) (err error) {
 	defer func() { err = errors.Join(err, st.close()) }()
 	at, err := f.endpoint(dir, token)
 	if err != nil {
@@ -146,7 +177,7 @@ func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) 
 		Saver: st.saver, Items: st.items, Store: st.kind, StoreID: st.id, Version: buildOf(info).Version, Token: at.Token, Alive: st.alive, Stats: st.figures(),
 		Idle: f.idle, IdleExit: f.idleExit, Grace: f.grace, Logger: log,
 	})
-	if _, err := fmt.Fprintf(a.out, "ready %s\n", at.Address); err != nil {
+	if _, err := fmt.Fprintf(ready, "ready %s\n", at.Address); err != nil {
 		return err
 	}
 	if err := s.Serve(ctx, at.Listener); !errors.Is(err, server.ErrIdle) {
@@ -179,40 +210,57 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if dir == "" {
 		return nil, errors.New("no directory is given")
 	}
-	access, err := a.flags.access()
+	o, err := a.servedOptions(f, log)
 	if err != nil {
 		return nil, err
 	}
-	o := access.Options
-	o.CacheBytes, o.Logger, o.DefaultTTL = 0, log, f.ttl // the cache is the store's own
-	if o.Sync, err = choose("sync", f.sync, syncModes); err != nil {
-		return nil, err
-	}
-	if o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes); err != nil {
-		return nil, err
-	}
-	o.Replica.AcceptLoss = f.acceptLoss
-	open, sweep := disk.Open, itemSweep
+	open := disk.Open
 	if f.follow {
 		if o.Replica.Bucket == nil {
 			return nil, errors.New("--follow: --replica is missing: name the bucket of the leader")
 		}
-		open, sweep = disk.OpenFollower, 0 // the leader sweeps
+		open = disk.OpenFollower
 	}
 	d, err := open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	items, err := store.On(d, store.Options{SweepEvery: sweep, Logger: log})
+	return onDisk(dir, d, log)
+}
+
+// servedOptions are those of a store in a directory.
+func (a *app) servedOptions(f *serveFlags, log *slog.Logger) (o disk.Options, err error) {
+	access, err := a.flags.access()
+	if err != nil {
+		return o, err
+	}
+	o = access.Options
+	o.CacheBytes, o.Logger, o.DefaultTTL = 0, log, f.ttl // the cache is the store's own
+	if o.Sync, err = choose("sync", f.sync, syncModes); err != nil {
+		return o, err
+	}
+	o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes)
+	o.Replica.AcceptLoss = f.acceptLoss
+	return o, err
+}
+
+// onDisk is an open store in a directory, which it closes if it fails.
+func onDisk(dir string, d *disk.Saver, log *slog.Logger) (*servedStore, error) {
+	items, err := store.On(d, store.Options{SweepEvery: itemSweep, Logger: log})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	alive, err := inPlace(dir, os.Stat, log)
+	place, err := inPlace(dir, os.Stat, log)
 	if err != nil {
 		return nil, errors.Join(err, items.Close(), d.Close())
 	}
-	if place := alive; f.follow {
-		alive = func() error { return errors.Join(place(), d.Following()) } // started again, it is made anew
+	alive := func() error { // started again, a follower is made anew, and a leader that was deposed follows
+		select {
+		case <-d.Fenced():
+			return fault.ErrFenced
+		default:
+			return errors.Join(place(), d.Following())
+		}
 	}
 	return &servedStore{saver: d, disk: d, items: items, kind: "disk", id: fmt.Sprintf("%016x", d.Inside().Engine.StoreID()), alive: alive,
 		close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil

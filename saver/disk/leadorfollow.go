@@ -18,7 +18,7 @@ import (
 // Options.Replica: on one of them as Open does, to lead, and on the others as OpenFollower does. It calls serve with the
 // store, and calls it again each time the role changes, with a store that was opened anew. Saver.Follows says which role
 // it is. The context of serve ends with the role, and context.Cause says why; then serve returns soon, and LeadOrFollow
-// closes the store. If serve returns before, LeadOrFollow ends with its error.
+// closes the store. If serve returns while the role lasts, LeadOrFollow ends with its error.
 //
 // A follower takes over when the leader's lease is free: at once if the leader gave it back by Close, and else when its beat has
 // stood still for Replica.TTL on the follower's own clock. If the lost leader may have acknowledged what the bucket lacks, in the modes
@@ -76,8 +76,8 @@ func (s *Saver) during(ctx context.Context, serve func(context.Context, *Saver) 
 	err = serve(role, s)
 	close(served)
 	<-told
-	over = role.Err() != nil && ctx.Err() == nil
 	end(nil)
+	over = s.e.RoleEnd() != nil && ctx.Err() == nil
 	err = errors.Join(err, s.Close())
 	if over {
 		s.opts.Logger.Warn("the store changes its role", "reason", s.e.RoleEnd(), "follower", s.Follows(), "end", err)

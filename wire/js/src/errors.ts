@@ -88,10 +88,11 @@ export class DiskFullError extends SteleError {
     "Make room, or delete threads or items, whose space comes back by itself; then the store takes writes again";
 }
 
-/** The store was opened for reading. */
+/** The store was opened for reading, or follows another one. */
 export class ReadOnlyError extends SteleError {
   static override readonly code = "read_only";
-  static override readonly advice = "Use the server that has the store open for writing";
+  static override readonly advice = 
+    "Use the server that has the store open for writing; if this one follows another, that is the leader, and with `--take-over` this one some time after the leader is lost";
 }
 
 /** The store does not know whether the call had an effect. */

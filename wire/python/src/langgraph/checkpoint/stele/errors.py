@@ -141,10 +141,13 @@ class DiskFullError(SteleError, OSError):
 
 
 class ReadOnlyError(SteleError):
-    """The store was opened for reading."""
+    """The store was opened for reading, or follows another one."""
 
     code = "read_only"
-    advice = "Ask the server that has it open for writing"
+    advice = (
+        "Ask the server that has it open for writing; if this one follows another, that "
+        "is the leader, and with `--take-over` this one some time after the leader is lost"
+    )
 
 
 class UnknownOutcomeError(SteleError):
