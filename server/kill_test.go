@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		child(dir)
 	}
+	if place := os.Getenv(pairPlace); place != "" {
+		pairChild(place)
+	}
 	os.Exit(m.Run())
 }
 

@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters parity buckets fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet takeovers adapters parity buckets fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -13,6 +13,7 @@
 #   POWER_LOSSES   power losses of a real file system     (default 100)
 #   RUNS           durable runs on each thread of killed programs (default 300)
 #   FLEET_RUNS     the same of a fleet on PostgreSQL      (default 125: 4,000 runs)
+#   TAKE_OVERS     servers that are killed while another takes over (default 200)
 #   PARITY         random programs beside LangGraph       (default 1000; 10000 take hours)
 #   FUZZTIME       of each fuzz target                    (default 60s)
 set -uo pipefail
@@ -30,7 +31,7 @@ run() {
 		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
 		return 1
 	}
-	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok)' "$work/out"
+	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok| +takeover_kill_test.go)' "$work/out"
 }
 
 part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
@@ -69,6 +70,8 @@ part_runs() {
 
 part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:-125}" STELE_REQUIRE_POSTGRES=1); }
 
+part_takeovers() { (cd server && run . TestTakeOverKills TAKE_OVERS="${TAKE_OVERS:-200}"); }
+
 # What .ci/run does not race: the adapters of providers.
 part_adapters() {
 	local dir
@@ -95,7 +98,7 @@ part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash test/fuzz.sh; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters parity buckets fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet takeovers adapters parity buckets fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2
