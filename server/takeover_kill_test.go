@@ -244,7 +244,8 @@ func (p *pair) read(method, path string) (m object) {
 	return m
 }
 
-// TestTakeOverKills kills the server that leads again and again under clients that stream, and the other one takes over. Each client goes on
+// TestTakeOverKills kills the server that leads again and again under clients that stream, and the other one takes over. Each
+// client goes on
 // where it was, at either server: it sees no event twice, misses none, and none that it saw is another one afterwards. Each run ends, and
 // each effect has one key.
 func TestTakeOverKills(t *testing.T) {

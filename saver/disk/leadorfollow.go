@@ -22,7 +22,8 @@ import (
 //
 // A follower takes over when the leader's lease is free: at once if the leader gave it back by Close, and else when its beat has
 // stood still for Replica.TTL on the follower's own clock. If the lost leader may have acknowledged what the bucket lacks, in the modes
-// async and bounded, it takes over only with Replica.AcceptLoss. Nobody takes over while the bucket has no complete point. Of several followers one
+// async and bounded, it takes over only with Replica.AcceptLoss. Nobody takes over while the bucket has no complete point. Of
+// several followers one
 // wins, and the others go on following. Between two roles, about 0.1 s, the store is not open.
 //
 // A leader whose place another took is fenced: the context of serve ends with the cause fault.ErrFenced, nothing more is
@@ -33,7 +34,8 @@ import (
 // machine alone then, since one that loses this race has a store of its own, and is refused.
 //
 // A crash at any point leaves what one of Open or of OpenFollower leaves. Errors: that of serve; those of Open and
-// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it is nil, or what serve and
+// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it is nil, or
+// what serve and
 // Close say.
 func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx context.Context, s *Saver) error) error {
 	if opts.Replica.Bucket == nil {
