@@ -19,6 +19,8 @@ type backend interface {
 	view() (view, error)
 	// commit makes all changes or none. No two are of the same item.
 	commit(ctx context.Context, changes []change) error
+	// append makes the changes of an Append, with keys in the order of its commits.
+	append(ctx context.Context, changes []change) error
 	// sync makes durable what was committed before, also what ctx of DeferSync put off.
 	sync(ctx context.Context) error
 	// renew stores the expiry that entries have now, except for items that were replaced

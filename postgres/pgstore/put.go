@@ -255,10 +255,12 @@ func (s *Store) commit(ctx context.Context, changes []itemChange) error {
 	rows := newItemRows(s.db.Schema, changes, now, s.sql.column.dims > 0)
 	return s.db.Write(ctx, pgdb.Write{
 		Queue: func(b *pgx.Batch, c pgdb.Call) { s.sql.queueCommit(b, c, now, rows, s.puts.Add(1)) },
-		Settle: func(b *pgx.Batch, c pgdb.Call, applied *bool) {
-			b.Queue(s.sql.settle, [16]byte(c), s.db.Now()).QueryRow(pgdb.Row(applied))
-		},
+		Settle: s.settle,
 	})
+}
+
+func (s *Store) settle(b *pgx.Batch, c pgdb.Call, applied *bool) {
+	b.Queue(s.sql.settle, [16]byte(c), s.db.Now()).QueryRow(pgdb.Row(applied))
 }
 
 // Restore implements store.Restorer.

@@ -24,8 +24,8 @@ import (
 )
 
 // Store is a store.Store on PostgreSQL, in the tables of LangGraph's store for Python. It
-// implements store.Scanner, store.Restorer, store.Mover and store.Sweeper too. Its methods are safe for concurrent use,
-// by any number of Stores and processes on one database.
+// implements store.Scanner, store.Restorer, store.Mover, store.Appender and store.Sweeper too. Its methods are safe for
+// concurrent use, by any number of Stores and processes on one database.
 //
 // Every call that writes is one transaction, durable when it returns nil, as far as the
 // server's synchronous_commit goes. Reads see one moment. A Scan reads all that it selects
@@ -57,6 +57,7 @@ var (
 
 	_ store.Restorer = (*Store)(nil)
 	_ store.Mover    = (*Store)(nil)
+	_ store.Appender = (*Store)(nil)
 
 	_ io.Closer = (*Store)(nil)
 )

@@ -93,14 +93,18 @@ func TestItems(t *testing.T) {
 		})
 		return served(t, server.Options{Saver: d, Items: items, Store: "disk"}).Items()
 	}, storetest.Options{Except: map[string]string{
-		"vectors/unusable vectors are refused":                        "the embedder's own error stays with the server",
-		"restore/an item keeps its times and its life":                onlyAtTheServer,
-		"restore/a restored item replaces, and is put again like any": onlyAtTheServer,
-		"restore/an item that has expired is restored as that":        onlyAtTheServer,
-		"restore/all or nothing, and bad items are refused":           onlyAtTheServer,
-		"move/an item moves as it is":                                 onlyAtTheServer,
-		"move/what is in the way stays":                               onlyAtTheServer,
-		"move/what has expired is in nobody's way":                    onlyAtTheServer,
-		"move/many items, and bad namespaces":                         onlyAtTheServer,
+		"vectors/unusable vectors are refused":                           "the embedder's own error stays with the server",
+		"restore/an item keeps its times and its life":                   onlyAtTheServer,
+		"restore/a restored item replaces, and is put again like any":    onlyAtTheServer,
+		"restore/an item that has expired is restored as that":           onlyAtTheServer,
+		"restore/all or nothing, and bad items are refused":              onlyAtTheServer,
+		"move/an item moves as it is":                                    onlyAtTheServer,
+		"move/what is in the way stays":                                  onlyAtTheServer,
+		"move/what has expired is in nobody's way":                       onlyAtTheServer,
+		"move/many items, and bad namespaces":                            onlyAtTheServer,
+		"append/the order is that of the calls, whatever the clock does": onlyAtTheServer,
+		"append/once":                      onlyAtTheServer,
+		"append/many at once":              onlyAtTheServer,
+		"append/bad arguments are refused": onlyAtTheServer,
 	}})
 }
