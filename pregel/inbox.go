@@ -7,9 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -17,35 +17,55 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// The signals to a thread that nobody has taken are items of the store, its inbox. Of a signal with a key, a
-// mark stays when it is taken: another one with the key is dropped then, also if it was stored meanwhile.
-// docs/adr/0026-waits-and-signals.md has what a crash at each place leaves.
+// The signals to a thread that nobody has taken are items of the store, its inbox. Those of a name are a topic
+// that the store appends to, so they are in the order in which it acknowledged them, and a key counts once.
+// Those that a Receive refused lie in a topic of their own. Earlier releases ordered signals by the clock of who
+// sent them; theirs come first, from the namespace that they have. docs/adr/0026-waits-and-signals.md has what a
+// crash at each place leaves.
 
-// signalsSpace is the first label of the namespaces of inboxes.
-const signalsSpace = "__stele_signals__"
+const (
+	// signalsSpace is the first label of the namespaces of inboxes.
+	signalsSpace = "__stele_signals__"
+	// refusedTopic is no label of a name.
+	refusedTopic = "!"
+)
 
-// inboxOf is the namespace of a thread's inbox. A thread may have a name that is no label.
+// label is a text as a label, which may not be any text.
+func label(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// inboxOf is the namespace of a thread's inbox, whose topics are below it.
 func inboxOf(thread string) store.Namespace {
-	return store.Namespace{signalsSpace, base64.RawURLEncoding.EncodeToString([]byte(thread))}
+	return store.Namespace{signalsSpace, "~" + label(thread)}
 }
+
+// formerInboxOf is where earlier releases put all signals to a thread, and a mark for each key that was used.
+func formerInboxOf(thread string) store.Namespace {
+	return store.Namespace{signalsSpace, label(thread)}
+}
+
+func (b *inbox) topic(label string) store.Namespace { return append(inboxOf(b.thread), label) }
 
 // signal is one signal of an inbox, or one that was taken.
 type signal struct {
-	at    string // orders it among the signals of the thread, and names its item if it has no key
+	at    string // orders it among the signals of the thread
 	key   string // hash of its key; "" if it has none
 	name  string
 	typed serde.Typed
 }
 
-func (s *signal) item() string {
+// former reports whether an earlier release stored s: its place has a blank.
+func (s *signal) former() bool { return strings.Contains(s.at, " ") }
+
+// formerKey is the item of a signal of an earlier release.
+func (s *signal) formerKey() string {
 	if s.key != "" {
 		return "key " + s.key
 	}
 	return "at " + s.at
 }
 
-// taken is the item of the mark that a signal with a key leaves.
-func (s *signal) taken() string { return "taken " + s.key }
+// formerMark is the item of the mark that a signal of an earlier release leaves when it is taken.
+func formerMark(key string) string { return "taken " + key }
 
 func (s *signal) record() map[string]any {
 	return map[string]any{"at": s.at, "key": s.key, "name": s.name, "kind": s.typed.Kind, "data": base64.StdEncoding.EncodeToString(s.typed.Data)}
@@ -61,18 +81,18 @@ func signalOf(v any) (s signal, ok bool) {
 	text, isText := record["data"].(string)
 	data, err := base64.StdEncoding.DecodeString(text)
 	s.typed.Data = data
-	return s, s.at != "" && s.name != "" && isText && err == nil
+	return s, s.name != "" && isText && err == nil
 }
 
 // lastSignal is the time of the last signal that this process has stored, in microseconds.
 var lastSignal atomic.Int64
 
-// signalTime is the order of a signal that is sent now: behind all that this process sent.
+// signalTime is the order of a signal in a store that gives none: behind all that this process sent.
 func signalTime(micros int64) string {
 	for {
 		last := lastSignal.Load()
 		if next := max(micros, last+1); lastSignal.CompareAndSwap(last, next) {
-			return fmt.Sprintf("%020d %s", next, rand.Text()[:8])
+			return store.AppendKey(next) + "-" + rand.Text()[:8]
 		}
 	}
 }
@@ -93,7 +113,7 @@ type inbox struct {
 	// taking is held while a task takes a signal. It may wait for loops, which lock only look.
 	taking sync.Mutex
 	// look guards what follows. waiting is the wait for each name that is not over, by its id. names are those
-	// of the signals that were there when a loop first asked; nil if none has. bound are the items of those that
+	// of which there was a signal when a loop first asked; nil if none has. bound are the places of those that
 	// the superstep has taken: a process that died as it put them back has left them here too.
 	look    sync.Mutex
 	waiting map[string]string
@@ -112,7 +132,7 @@ func (b *inbox) hide(w *waitsReached) {
 		b.bound = map[string]bool{}
 	}
 	for _, s := range w.signals() {
-		b.bound[s.item()] = true
+		b.bound[s.at] = true
 	}
 }
 
@@ -134,70 +154,142 @@ func (b *inbox) took(name string) {
 	delete(b.waiting, name)
 }
 
-// all returns what is in the inbox: signals, and marks of keys.
-func (b *inbox) all(ctx context.Context) ([]store.Found, error) {
-	return b.items.Search(ctx, store.Query{Prefix: inboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true})
-}
-
-// read returns the signals, in order. The caller holds look.
-func (b *inbox) read(ctx context.Context) ([]signal, error) {
-	found, err := b.all(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the signals of thread %q: %w", b.thread, err)
-	}
+// former are the signals of earlier releases in what was found in their namespace, in order. The caller holds look.
+func (b *inbox) former(found []store.Found) (list []*signal) {
 	marks := map[string]bool{}
 	for _, it := range found {
 		marks[it.Key] = true
 	}
-	var all []signal
 	for _, it := range found {
-		if s, ok := signalOf(it.Value); ok && it.Key == s.item() && !b.bound[it.Key] && !(s.key != "" && marks[s.taken()]) {
-			all = append(all, s)
+		s, ok := signalOf(it.Value)
+		if ok && it.Key == s.formerKey() && !b.bound[s.at] && !(s.key != "" && marks[formerMark(s.key)]) {
+			list = append(list, &s)
 		}
 	}
-	slices.SortFunc(all, func(x, y signal) int { return cmp.Compare(x.at, y.at) })
-	return all, nil
+	slices.SortFunc(list, func(x, y *signal) int { return cmp.Compare(x.at, y.at) })
+	return list
+}
+
+// allFormer is the query for what earlier releases have stored.
+func (b *inbox) allFormer() store.Query {
+	return store.Query{Prefix: formerInboxOf(b.thread), Limit: store.NoLimit, NoRefresh: true}
+}
+
+// head is the query for the first signals of a topic: one more than may be hidden. The caller holds look.
+func (b *inbox) head(topic string) store.Query {
+	return store.Query{Prefix: b.topic(topic), Limit: 1 + len(b.bound), ByKey: true, NoRefresh: true}
+}
+
+// visible is the first of signals that were found which no superstep has taken; nil if there is none. The caller
+// holds look.
+func (b *inbox) visible(found []store.Found) *signal {
+	for _, it := range found {
+		if s, ok := signalOf(it.Value); ok && !b.bound[it.Key] {
+			s.at = it.Key
+			return &s
+		}
+	}
+	return nil
 }
 
 // first is the first signal of a name; nil if there is none.
 func (b *inbox) first(ctx context.Context, name string) (*signal, error) {
 	b.look.Lock()
 	defer b.look.Unlock()
-	all, err := b.read(ctx)
-	for _, s := range all {
+	return b.find(ctx, name)
+}
+
+// find is first. It reads no other signal. The caller holds look.
+func (b *inbox) find(ctx context.Context, name string) (*signal, error) {
+	found, err := b.items.Batch(ctx, b.allFormer(), b.head(label(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read the signals of thread %q: %w", b.thread, err)
+	}
+	for _, s := range b.former(found[0].Found) {
 		if s.name == name {
-			return &s, err
+			return s, nil
 		}
 	}
-	return nil, err
+	return b.visible(found[1].Found), nil
+}
+
+// has reports whether a signal of a name was there when the run first asked. It reads no signal.
+func (b *inbox) has(ctx context.Context, name string) (bool, error) {
+	if b == nil {
+		return false, nil
+	}
+	b.look.Lock()
+	defer b.look.Unlock()
+	if b.names == nil {
+		path := inboxOf(b.thread)
+		topics := store.NamespaceQuery{Match: []store.Match{{Kind: store.MatchPrefix, Path: path}}, Limit: store.NoLimit}
+		found, err := b.items.Batch(ctx, b.allFormer(), topics)
+		if err != nil {
+			return false, fmt.Errorf("read the signals of thread %q: %w", b.thread, err)
+		}
+		names := map[string]bool{}
+		for _, ns := range found[1].Namespaces {
+			names[ns[len(ns)-1]] = len(ns) > len(path)
+		}
+		for _, s := range b.former(found[0].Found) {
+			names[label(s.name)] = true
+		}
+		b.names = names
+	}
+	if !b.names[label(name)] || len(b.bound) == 0 {
+		return b.names[label(name)], nil
+	}
+	s, err := b.find(ctx, name)
+	return s != nil, err
 }
 
 // put puts an item of the inbox, which neither expires with those of programs nor is embedded.
-func (b *inbox) put(key string, value map[string]any) store.PutOp {
-	return store.PutOp{Namespace: inboxOf(b.thread), Key: key, Value: value, TTL: -1, NoIndex: true}
+func (b *inbox) put(ns store.Namespace, key string, value map[string]any) store.PutOp {
+	return store.PutOp{Namespace: ns, Key: key, Value: value, TTL: -1, NoIndex: true}
 }
 
 // clear removes everything.
 func (b *inbox) clear(ctx context.Context) error {
-	found, err := b.all(ctx)
-	if err != nil || len(found) == 0 {
-		return err
+	for _, ns := range []store.Namespace{formerInboxOf(b.thread), inboxOf(b.thread)} {
+		found, err := b.items.Search(ctx, store.Query{Prefix: ns, Limit: store.NoLimit, NoRefresh: true})
+		if err != nil {
+			return err
+		}
+		for some := range slices.Chunk(found, store.MaxBatch) {
+			ops := make([]store.Op, len(some))
+			for i, it := range some {
+				ops[i] = store.PutOp{Namespace: it.Namespace, Key: it.Key}
+			}
+			if _, err := b.items.Batch(ctx, ops...); err != nil {
+				return err
+			}
+		}
 	}
-	ops := make([]store.Op, len(found))
-	for i, it := range found {
-		ops[i] = store.PutOp{Namespace: inboxOf(b.thread), Key: it.Key}
+	return nil
+}
+
+// removal removes a signal that was taken.
+func (b *inbox) removal(s *signal) []store.Op {
+	if !s.former() {
+		return []store.Op{store.PutOp{Namespace: b.topic(label(s.name)), Key: s.at}}
 	}
-	_, err = b.items.Batch(ctx, ops...)
+	ops := []store.Op{store.PutOp{Namespace: formerInboxOf(b.thread), Key: s.formerKey()}}
+	if s.key != "" {
+		ops = append(ops, b.put(formerInboxOf(b.thread), formerMark(s.key), map[string]any{"thread": b.thread}))
+	}
+	return ops
+}
+
+func (b *inbox) remove(ctx context.Context, s *signal) error {
+	_, err := b.items.Batch(ctx, b.removal(s)...)
 	return err
 }
 
-// remove removes a signal that was taken.
-func (b *inbox) remove(ctx context.Context, s *signal) error {
-	ops := []store.Op{store.PutOp{Namespace: inboxOf(b.thread), Key: s.item()}}
-	if s.key != "" {
-		ops = append(ops, b.put(s.taken(), map[string]any{"thread": b.thread}))
-	}
-	_, err := b.items.Batch(ctx, ops...)
+// refuse sets a signal aside that no Receive can take.
+func (b *inbox) refuse(ctx context.Context, s *signal, why error) error {
+	record := s.record()
+	record["error"] = why.Error()
+	_, err := b.items.Batch(ctx, append(b.removal(s), b.put(b.topic(refusedTopic), s.at, record))...)
 	return err
 }
 
@@ -211,47 +303,39 @@ func (b *inbox) putBack(ctx context.Context, taken []signal) error {
 	b.look.Unlock()
 	var ops []store.Op
 	for _, s := range taken {
-		ops = append(ops, b.put(s.item(), s.record()))
+		if !s.former() {
+			ops = append(ops, b.put(b.topic(label(s.name)), s.at, s.record()))
+			continue
+		}
+		ops = append(ops, b.put(formerInboxOf(b.thread), s.formerKey(), s.record()))
 		if s.key != "" {
-			ops = append(ops, store.PutOp{Namespace: inboxOf(b.thread), Key: s.taken()})
+			ops = append(ops, store.PutOp{Namespace: formerInboxOf(b.thread), Key: formerMark(s.key)})
 		}
 	}
 	_, err := b.items.Batch(ctx, ops...)
 	return err
 }
 
-// send stores a signal, unless one with its key was sent before.
-func (b *inbox) send(ctx context.Context, s *signal) error {
+// send stores a signal behind all others, unless one with its key was sent before. A store that is no Appender
+// orders signals by the clock of who sends them; micros is its time.
+func (b *inbox) send(ctx context.Context, s *signal, micros int64) error {
+	mark := "once " + s.key
 	if s.key != "" {
-		for _, key := range []string{s.taken(), s.item()} {
-			_, err := b.items.Get(ctx, inboxOf(b.thread), key)
-			if err == nil || !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
+		seen, err := b.items.Batch(ctx, store.GetOp{Namespace: formerInboxOf(b.thread), Key: formerMark(s.key)},
+			store.GetOp{Namespace: formerInboxOf(b.thread), Key: s.formerKey()}, store.GetOp{Namespace: inboxOf(b.thread), Key: mark})
+		if err != nil || slices.ContainsFunc(seen, func(r store.Result) bool { return r.Item != nil }) {
+			return err
 		}
 	}
-	_, err := b.items.Batch(ctx, b.put(s.item(), s.record()))
+	if a, ok := b.items.(store.Appender); ok {
+		return a.Append(ctx, inboxOf(b.thread), label(s.name), s.key, s.record())
+	}
+	ops := []store.Op{b.put(b.topic(label(s.name)), signalTime(micros), s.record())}
+	if s.key != "" {
+		ops = append(ops, b.put(inboxOf(b.thread), mark, map[string]any{}))
+	}
+	_, err := b.items.Batch(ctx, ops...)
 	return err
-}
-
-// has reports whether a signal of a name was there when the run first asked.
-func (b *inbox) has(ctx context.Context, name string) (bool, error) {
-	if b == nil {
-		return false, nil
-	}
-	b.look.Lock()
-	defer b.look.Unlock()
-	if b.names == nil {
-		all, err := b.read(ctx)
-		if err != nil {
-			return false, err
-		}
-		b.names = map[string]bool{}
-		for _, s := range all {
-			b.names[s.name] = true
-		}
-	}
-	return b.names[name], nil
 }
 
 // inboxFor is the inbox of a thread of g; nil if it has no store.

@@ -1,11 +1,9 @@
 package pregel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -33,6 +31,9 @@ type SignalOptions struct {
 	// Key makes sending idempotent: of several signals to a thread with one key, whatever their names, one
 	// is received. Keys are kept as long as the inbox.
 	Key string
+	// Instead is the id of a refused signal that this one replaces: it is removed. See RefusedSignals. Without a
+	// Key, sending instead of one signal counts once.
+	Instead string
 	// Queue is the queue that executes the thread's runs, a runs.Queue: one that waits for the signal is due
 	// then. Without a queue, Graph.Recover goes on with the thread.
 	Queue interface {
@@ -55,7 +56,8 @@ func (s Signal[T]) Send(ctx context.Context, g *Graph, threadID string, value T,
 // inbox again, before the others. A fork does not get what was taken before it.
 //
 // Errors: ErrOutsideTask; ErrNoSaver and ErrNoStore; ErrSignalAwaited if another wait of the
-// thread is for this name; a *SignalTypeError for a signal that is no T, which stays in the inbox.
+// thread is for this name; a *SignalTypeError for a signal that is no T, which is set aside: the next attempt goes on
+// without it, and RefusedSignals lists it.
 func (s Signal[T]) Receive(ctx context.Context) (T, error) {
 	v, _, err := s.receive(ctx, func(time.Time) time.Time { return time.Time{} })
 	return v, err
@@ -79,15 +81,22 @@ func (s Signal[T]) receive(ctx context.Context, until func(now time.Time) time.T
 	return value, true, nil
 }
 
-// SignalTypeError: a signal cannot be read as the type that is received. It stays where it is.
+// SignalTypeError: a signal cannot be read as the type that is received. One that a node has taken before stays
+// taken, for a program that reads it. Any other is set aside: see RefusedSignals.
 type SignalTypeError struct {
 	ThreadID, Signal string
-	Err              error
+	// Refused is the id of the signal that was set aside; "" if it was not.
+	Refused string
+	Err     error
 }
 
-// Error names thread and signal.
+// Error names thread and signal, and says where the signal is.
 func (e *SignalTypeError) Error() string {
-	return fmt.Sprintf("thread %q: signal %q, which stays first in its inbox: %v", e.ThreadID, e.Signal, e.Err)
+	where := "which was taken before"
+	if e.Refused != "" {
+		where = fmt.Sprintf("which is set aside as refused signal %q", e.Refused)
+	}
+	return fmt.Sprintf("thread %q: signal %q, %s: %v", e.ThreadID, e.Signal, where, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -110,6 +119,9 @@ func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, op
 	case name == "":
 		return &ArgumentError{Field: "Signal", Reason: "has no name"}
 	}
+	if o.Instead != "" && o.Key == "" {
+		o.Key = "instead of " + o.Instead
+	}
 	typed, err := s.Serializer().Encode(value)
 	if err != nil {
 		return fmt.Errorf("send signal %q: %w", name, err)
@@ -119,14 +131,65 @@ func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, op
 	} else if !found {
 		return fmt.Errorf("send signal %q: thread %q: %w", name, threadID, saver.ErrNotFound)
 	}
-	sent := &signal{at: signalTime(g.env.Now().UnixMicro()), key: keyHash(o.Key), name: name, typed: typed}
-	if err := b.send(ctx, sent); err != nil {
+	sent := &signal{key: keyHash(o.Key), name: name, typed: typed}
+	err = b.send(ctx, sent, g.env.Now().UnixMicro())
+	if err == nil && o.Instead != "" {
+		err = b.items.Delete(ctx, b.topic(refusedTopic), o.Instead)
+	}
+	if err != nil {
 		return fmt.Errorf("send signal %q to thread %q: %w", name, threadID, err)
 	}
 	if o.Queue == nil {
 		return nil
 	}
 	return o.Queue.Wake(ctx, threadID)
+}
+
+// RefusedSignal is a signal that was set aside, because it was not of the type that a node received.
+type RefusedSignal struct {
+	ID, Name string
+	Value    any    // plain data
+	Error    string // why it could not be read
+}
+
+// RefusedSignals are the signals to a thread that were set aside, in their order. To send one again, or another
+// in its place, pass its ID as SignalOptions.Instead; DeleteRefusedSignal removes it. They go with the thread's
+// other signals.
+func (g *Graph) RefusedSignals(ctx context.Context, threadID string) ([]RefusedSignal, error) {
+	b := g.inboxFor(threadID)
+	if b == nil || g.opts.Saver == nil {
+		return nil, nil
+	}
+	found, err := b.items.Search(ctx, store.Query{Prefix: b.topic(refusedTopic), Limit: store.NoLimit, ByKey: true, NoRefresh: true})
+	if err != nil {
+		return nil, &PersistError{Op: fmt.Sprintf("read the refused signals of thread %q", threadID), Err: err}
+	}
+	list := []RefusedSignal{}
+	for _, it := range found {
+		s, ok := signalOf(it.Value)
+		if !ok {
+			continue
+		}
+		r := RefusedSignal{ID: it.Key, Name: s.name}
+		r.Error, _ = it.Value["error"].(string)
+		if r.Value, err = g.opts.Saver.Serializer().Decode(s.typed); err != nil {
+			return nil, fmt.Errorf("refused signal %q of thread %q: %w", it.Key, threadID, err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// DeleteRefusedSignal removes a signal that was set aside. A missing one is no error.
+func (g *Graph) DeleteRefusedSignal(ctx context.Context, threadID, id string) error {
+	b := g.inboxFor(threadID)
+	if b == nil {
+		return nil
+	}
+	if err := b.items.Delete(ctx, b.topic(refusedTopic), id); err != nil {
+		return &PersistError{Op: fmt.Sprintf("delete refused signal %q of thread %q", id, threadID), Err: err}
+	}
+	return nil
 }
 
 // Errors of signals. Match with errors.Is.
@@ -139,8 +202,9 @@ var (
 
 // bound is how a Receive, or the wait for a child, ended. If both are nil, its time-out passed first.
 type bound struct {
-	signal *signal
-	end    *ChildEnd
+	signal  *signal
+	end     *ChildEnd
+	refused bool // it has not ended: the signal is no T
 }
 
 // receive takes the next signal of a name, or returns false if the time-out has passed.
@@ -163,26 +227,32 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 	if w.bound == nil && !b.await(name, w.ID) {
 		return false, fmt.Errorf("thread %q: receive signal %q: %w", b.thread, name, ErrSignalAwaited)
 	}
-	fits := func(s *signal) error {
+	decode := func(s *signal) (any, error) {
 		v, err := run.saver.Serializer().Decode(s.typed)
-		if err == nil {
-			err = accept(v)
+		if err != nil { // the fault is not the sender's
+			err = fmt.Errorf("thread %q: receive signal %q: %w", b.thread, name, err)
 		}
-		if err != nil {
-			return &SignalTypeError{ThreadID: b.thread, Signal: name, Err: err}
-		}
-		return nil
+		return v, err
 	}
 	if w.bound == nil {
 		s, err := b.first(ctx, name)
-		if err == nil && s != nil {
-			err = fits(s)
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return false, err
-		case s == nil && !w.over:
+		}
+		if s == nil && !w.over {
 			return false, w.open()
+		}
+		if s != nil {
+			v, err := decode(s)
+			if err != nil {
+				return false, err
+			}
+			if wrong := accept(v); wrong != nil {
+				if err := w.refuse(ctx, b, s, wrong); err != nil {
+					return false, fmt.Errorf("receive signal %q: %w", name, err)
+				}
+				return false, &SignalTypeError{ThreadID: b.thread, Signal: name, Refused: s.at, Err: wrong}
+			}
 		}
 		if err := w.bind(ctx, &bound{signal: s}); err != nil {
 			return false, fmt.Errorf("receive signal %q: %w", name, err)
@@ -195,7 +265,32 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 	if err := b.remove(ctx, w.bound.signal); err != nil {
 		return false, fmt.Errorf("receive signal %q: %w", name, err)
 	}
-	return true, fits(w.bound.signal)
+	v, err := decode(w.bound.signal)
+	if err != nil {
+		return false, err
+	}
+	if err := accept(v); err != nil {
+		return false, &SignalTypeError{ThreadID: b.thread, Signal: name, Err: err}
+	}
+	return true, nil
+}
+
+// refuse sets a signal aside. The record that is stored before it proves that the run still owns the thread, and is
+// read by nobody. A crash between them leaves the signal first: it is refused again.
+func (w *reached) refuse(ctx context.Context, b *inbox, s *signal, why error) error {
+	if err := w.anchor.settle(ctx); err != nil {
+		return err
+	}
+	w.bound = &bound{signal: s, refused: true}
+	err := w.ask(msgBind)
+	if w.bound = nil; err != nil {
+		return err
+	}
+	step := w.anchor.step.Get()
+	if err := step.pipe.flush(); err != nil {
+		return err
+	}
+	return b.refuse(ctx, s, why)
 }
 
 // bind stores how a Receive, or the wait for a child, ended, durably.
@@ -243,6 +338,9 @@ func (l *loop) passWait(t *task, w *reached) error {
 
 // bind stores the record of how a Receive, or the wait for a child, ended, also under Exit.
 func (l *loop) bind(w *reached) error {
+	if w.bound.refused {
+		return l.recordForGood(w.anchor.task, w.ID+" refused "+w.bound.signal.at, map[string]any{"refused": w.ID})
+	}
 	record := map[string]any{"bound": w.ID}
 	if s := w.bound.signal; s != nil {
 		record["signal"] = s.record()
@@ -304,28 +402,44 @@ func signalsTaken(tup *saver.Tuple) ([]signal, error) {
 	return waits.signals(), nil
 }
 
-// signals are those that were taken, in their order.
+// signals are those that were taken.
 func (w *waitsReached) signals() (taken []signal) {
 	for _, b := range w.bound {
 		if b.signal != nil {
 			taken = append(taken, *b.signal)
 		}
 	}
-	slices.SortFunc(taken, func(a, b signal) int { return cmp.Compare(a.at, b.at) })
 	return taken
 }
 
 // PutSignalsBack puts the signals that nodes took in supersteps of a run back into the inbox, in front of those
-// that came later. It is for who removes the checkpoints of the run, and owns the thread, before that.
+// that came later, as far as the thread goes back when the checkpoints of the run are removed: what another
+// run's checkpoint came after stays taken. It is for who removes them, and owns the thread, before that.
 func (g *Graph) PutSignalsBack(ctx context.Context, threadID, runID string) error {
 	b := g.inboxFor(threadID)
 	if b == nil || g.opts.Saver == nil {
 		return nil
 	}
+	failed := func(err error) error {
+		return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", threadID), Err: err}
+	}
+	last := "" // the newest checkpoint of another
+	for tup, err := range g.opts.Saver.List(ctx, saver.Query{ThreadID: threadID, Namespace: saver.InNamespace("")}) {
+		if err != nil {
+			return failed(err)
+		}
+		if tup.Metadata["run_id"] != runID {
+			last = tup.Checkpoint.ID
+			break
+		}
+	}
 	var taken []signal
 	for tup, err := range g.opts.Saver.List(ctx, saver.Query{ThreadID: threadID, Filter: map[string]any{"run_id": runID}}) {
 		if err != nil {
-			return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", threadID), Err: err}
+			return failed(err)
+		}
+		if tup.Checkpoint.ID <= last {
+			continue
 		}
 		more, err := signalsTaken(tup)
 		if err != nil {

@@ -205,3 +205,41 @@ func TestSignalsLast(t *testing.T) {
 		input = nil
 	}
 }
+
+// TestSignalsOfAnotherOwner: a run that has lost its thread sets no signal aside, which the owner may be able to take.
+func TestSignalsOfAnotherOwner(t *testing.T) {
+	lost := false
+	s := saver.Intercept(memory.New(memory.Options{}), func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		if lost && (call.Method == "PutWrites" || call.Method == "PutRequest") {
+			return saver.ErrFenced
+		}
+		return next(ctx)
+	})
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := pregel.NewSignal[int]("n")
+	visits := 0
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (int, error) {
+		visits++
+		lost = visits == 2
+		return numbers.Receive(ctx)
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s, Store: items}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Signal(ctx, "t", "n", "text"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, saver.ErrFenced) {
+		t.Errorf("the run ended with %v", err)
+	}
+	lost = false
+	if list, err := g.RefusedSignals(ctx, "t"); err != nil || len(list) > 0 {
+		t.Errorf("refused: %+v, %v", list, err)
+	}
+}

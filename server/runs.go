@@ -178,12 +178,17 @@ func (s *runAPI) delete(c *call) error {
 	return c.none(s.remove(c.ctx, r))
 }
 
-// deleteCheckpoints removes the checkpoints of a run. The saver searches all threads for them while
-// another run owns the run's thread.
+// deleteCheckpoints removes the checkpoints of a run, and puts the signals back that it took. The saver searches
+// all threads for them while another run owns the run's thread: that one goes on with what this one took.
 func (s *runAPI) deleteCheckpoints(ctx context.Context, r runs.Run) error {
 	lease, err := s.saver.Own(ctx, r.ThreadID, false)
 	if err == nil {
 		defer lease.Release()
+		if g := s.graphs.by[r.Graph]; g != nil {
+			if err := g.PutSignalsBack(ctx, r.ThreadID, r.ID); err != nil {
+				return err
+			}
+		}
 	} else if !errors.Is(err, saver.ErrConflict) {
 		return err
 	}

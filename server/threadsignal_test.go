@@ -118,6 +118,91 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 	}
 }
 
+// TestRefusedSignals: a signal of another type fails the run, is listed, and can be sent again or deleted.
+func TestRefusedSignals(t *testing.T) {
+	letters := pregel.NewSignal[string]("letter")
+	get := func(ctx context.Context, _ any) (any, error) {
+		v, err := letters.Receive(ctx)
+		return object{"log": []string{v}}, err
+	}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["letters"] = must(builder().Node("get", get).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	id := h.thread()
+	path := "/stele/threads/" + id + "/signals/"
+	h.refused(409, "GET", path+"refused", nil)
+	begin := func() string {
+		run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters"}).text1("run_id")
+		h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+		return run
+	}
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id")
+	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+	for n := range 2 {
+		h.ok("POST", path+"letter", object{"value": n})
+		h.ended(id, run)
+		run = begin()
+	}
+	refused := func() (list []object) {
+		for _, r := range h.ok("GET", path+"refused", nil).object()["refused"].([]any) {
+			list = append(list, r.(object))
+		}
+		return list
+	}
+	list := refused()
+	if len(list) != 2 || list[1]["name"] != "letter" || list[1]["value"] != 1.0 || !strings.Contains(fmt.Sprint(list[1]["error"]), "string") {
+		t.Fatalf("%v", list)
+	}
+	h.ok("DELETE", path+"refused/"+list[0]["id"].(string), nil)
+	h.ok("POST", path+"letter", object{"value": "one", "instead": list[1]["id"]})
+	h.ended(id, run)
+	if list := refused(); len(list) > 0 {
+		t.Errorf("%v", list)
+	}
+	if st := h.ok("GET", "/threads/"+id, nil); !strings.Contains(st.text, `["one"]`) {
+		t.Error(st.text)
+	}
+}
+
+// TestSignalsOfADeletedRun: a run that is deleted gives back the signals that it took, unless another run has gone on
+// from them.
+func TestSignalsOfADeletedRun(t *testing.T) {
+	letters := pregel.NewSignal[float64]("letter")
+	get := func(ctx context.Context, _ any) (any, error) {
+		n, err := letters.Receive(ctx)
+		return object{"log": []string{fmt.Sprint("letter ", n)}}, err
+	}
+	nap := func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, 24*time.Hour) }
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["letters"] = must(builder().Node("get", get).Node("again", get).Node("nap", nap).Sequence(graph.Start, "get", "again").Edge("again", "nap").
+			Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	id := h.thread()
+	begin := func() string {
+		return h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}, "multitask_strategy": "interrupt"}).text1("run_id")
+	}
+	has := func(want string) {
+		t.Helper()
+		h.until("the log is "+want, func() bool { return strings.Contains(h.ok("GET", "/threads/"+id, nil).text, `"log":`+want) })
+	}
+	run := begin()
+	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+	for n := range 4 {
+		h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": n})
+	}
+	has(`["letter 0","letter 1"]`)
+	h.ok("DELETE", "/threads/"+id+"/runs/"+run, nil)
+	run = begin()
+	has(`["letter 0","letter 1"]`)
+	begin()
+	has(`["letter 0","letter 1","letter 2","letter 3"]`)
+	h.ok("DELETE", "/threads/"+id+"/runs/"+run, nil)
+	begin()
+	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+	h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": 9})
+	has(`["letter 0","letter 1","letter 2","letter 3","letter 9"]`)
+}
+
 // TestUpdateWhileARunSleeps: the run goes on from the update, and does not take its input again.
 func TestUpdateWhileARunSleeps(t *testing.T) {
 	letters := pregel.NewSignal[float64]("letter")

@@ -2,6 +2,9 @@ package waittest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -28,6 +31,9 @@ func Signals(t *testing.T, open func(t *testing.T) (saver.Saver, store.Store)) {
 		"below":      (*fixture).below,
 		"cut off":    (*fixture).cutOff,
 		"wrongtype":  (*fixture).wrongType,
+		"former":     (*fixture).former,
+		"reads":      (*fixture).reads,
+		"plain":      (*fixture).plain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fixture{t: t, clock: NewClock()}
@@ -372,20 +378,185 @@ func (f *fixture) cutOff() {
 	}
 }
 
-// wrongType: a signal of another type is not taken.
+// wrongType: a signal of another type is set aside, and the next attempt goes on without it. It can be sent again.
 func (f *fixture) wrongType() {
 	number := pregel.NewSignal[int]("parcel")
-	g := f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
-		n, err := number.Receive(ctx)
-		return fmt.Sprint(n), err
-	}})
-	f.run(g, "x", 0, 1)
-	f.send(g, 3)
-	var wrong *pregel.SignalTypeError
-	if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), nil); !errors.As(err, &wrong) || wrong.Signal != "parcel" || wrong.ThreadID != "t" {
-		f.t.Fatalf("%v", err)
+	make := func() *pregel.Graph {
+		return f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+			n, err := number.Receive(ctx)
+			return fmt.Sprint(n), err
+		}})
 	}
-	f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(1)}), nil, 0, 0), "[3]")
+	refused := func(want int) (last pregel.RefusedSignal) {
+		f.t.Helper()
+		list, err := make().RefusedSignals(f.t.Context(), "t")
+		if err != nil || len(list) != want {
+			f.t.Fatalf("refused: %+v, %v", list, err)
+		}
+		if want > 0 {
+			last = list[want-1]
+		}
+		return last
+	}
+	refused(0)
+	f.run(make(), "x", 0, 1)
+	for n := range 2 {
+		f.send(make(), n)
+		var wrong *pregel.SignalTypeError
+		if _, err := make().Invoke(f.t.Context(), pregel.Thread("t"), nil); !errors.As(err, &wrong) || wrong.Signal != "parcel" || wrong.ThreadID != "t" {
+			f.t.Fatalf("%v", err)
+		}
+		if r := refused(n + 1); r.ID != wrong.Refused || r.Name != "parcel" || r.Error != wrong.Err.Error() || fmt.Sprint(r.Value) != fmt.Sprintf("map[From:ada N:%d]", n) {
+			f.t.Fatalf("%+v, %+v", r, wrong)
+		}
+		f.run(make(), nil, 0, 1)
+	}
+	again := refused(2)
+	for range 2 {
+		if err := make().Signal(f.t.Context(), "t", again.Name, 7, pregel.SignalOptions{Instead: again.ID}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	first := refused(1)
+	f.wantValue(f.run(make(), nil, 0, 0), "[7]")
+	f.run(f.graph(map[string]body{"a": f.receives(1)}), "x", 0, 1)
+	if err := make().Signal(f.t.Context(), "t", first.Name, first.Value, pregel.SignalOptions{Instead: first.ID}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(1)}), nil, 0, 0), "[7 0]")
+	if err := make().DeleteRefusedSignal(f.t.Context(), "t", first.ID); err != nil {
+		f.t.Fatal(err)
+	}
+	refused(0)
+}
+
+// former: the signals that an earlier release stored come first, whatever the clock of their sender was. Their keys
+// count once, and who gives them up puts them back.
+func (f *fixture) former() {
+	g := f.graph(map[string]body{"a": f.receives(3)})
+	f.run(g, "x", 0, 1)
+	hash := func(key string) string {
+		sum := sha256.Sum256([]byte(key))
+		return hex.EncodeToString(sum[:])
+	}
+	stored := func(at, key string, n int) store.PutOp {
+		typed, err := f.s.Serializer().Encode(parcel{"ada", n})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		op := store.PutOp{Namespace: store.Namespace{"__stele_signals__", "dA"}, Key: "at " + at, TTL: -1, NoIndex: true}
+		if key != "" {
+			key = hash(key)
+			op.Key = "key " + key
+		}
+		op.Value = map[string]any{"at": at, "key": key, "name": "parcel", "kind": typed.Kind, "data": base64.StdEncoding.EncodeToString(typed.Data)}
+		return op
+	}
+	taken := store.PutOp{Namespace: store.Namespace{"__stele_signals__", "dA"}, Key: "taken " + hash("zero"), Value: map[string]any{"thread": "t"}}
+	if _, err := f.items.Batch(f.t.Context(), taken, stored("00009999999999999998 AAAAAAAA", "two", 2), stored("00009999999999999997 AAAAAAAA", "", 1)); err != nil {
+		f.t.Fatal(err)
+	}
+	f.send(g, 0, pregel.SignalOptions{Key: "zero"})
+	f.send(g, 2, pregel.SignalOptions{Key: "two"})
+	f.send(g, 3)
+	f.run(f.graph(map[string]body{"a": f.receives(4)}), nil, 0, 1)
+	f.send(g, 2, pregel.SignalOptions{Key: "two"})
+	f.send(g, 4)
+	f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(4)}), "x", 0, 0, pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}), "[1234]")
+	if err := g.DeleteSignals(f.t.Context(), "t"); err != nil {
+		f.t.Fatal(err)
+	}
+	if found, err := f.items.Search(f.t.Context(), store.Query{Limit: store.NoLimit}); err != nil || len(found) > 0 {
+		f.t.Fatalf("%d items are left, %v", len(found), err)
+	}
+}
+
+// counted counts what reads of a store return.
+type counted struct {
+	store.Store
+	read int
+}
+
+func (c *counted) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
+	results, err := c.Store.Batch(ctx, ops...)
+	for _, r := range results {
+		if c.read += len(r.Found) + len(r.Namespaces); r.Item != nil {
+			c.read++
+		}
+	}
+	return results, err
+}
+
+func (c *counted) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
+	found, err := c.Store.Search(ctx, q)
+	c.read += len(found)
+	return found, err
+}
+
+func (c *counted) Append(ctx context.Context, ns store.Namespace, topic, once string, value map[string]any) error {
+	return c.Store.(store.Appender).Append(ctx, ns, topic, once, value)
+}
+
+// reads: a look into an inbox reads what it returns, however many keys were used, and signals wait.
+func (f *fixture) reads() {
+	const used, waiting = 10_000, 100
+	c := &counted{Store: f.items}
+	f.items = c
+	g := f.graph(map[string]body{"a": f.receives(3)})
+	f.run(g, "x", 0, 1)
+	marks := make([]store.Op, used)
+	f.send(g, 0, pregel.SignalOptions{Key: "k"})
+	space := ""
+	for _, ns := range f.namespaces() {
+		if len(ns) == 2 {
+			space = ns[1]
+		}
+	}
+	for i := range marks {
+		marks[i] = store.PutOp{Namespace: store.Namespace{"__stele_signals__", space}, Key: fmt.Sprintf("once %064x", i), Value: map[string]any{}}
+	}
+	if _, err := c.Store.Batch(f.t.Context(), marks...); err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range waiting {
+		f.send(g, i+1)
+		if err := words.Send(f.t.Context(), g, "t", "w"); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	c.read = 0
+	f.wantValue(f.run(g, nil, 0, 0), "[012]")
+	if c.read > 10 { // the names, and a signal for each Receive
+		f.t.Errorf("%d items were read", c.read)
+	}
+	c.read = 0
+	f.send(g, 0, pregel.SignalOptions{Key: "another"})
+	if c.read > 0 {
+		f.t.Errorf("%d items were read by Send", c.read)
+	}
+	if err := g.DeleteSignals(f.t.Context(), "t"); err != nil {
+		f.t.Fatal(err)
+	}
+	if left := f.namespaces(); len(left) > 0 {
+		f.t.Errorf("%v is left", left)
+	}
+}
+
+func (f *fixture) namespaces() []store.Namespace {
+	all, err := f.items.ListNamespaces(f.t.Context(), store.NamespaceQuery{Limit: store.NoLimit})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return all
+}
+
+// plain: a store that orders nothing, as one that is reached over the wire, keeps the order of one sender.
+func (f *fixture) plain() {
+	f.items = struct{ store.Store }{f.items}
+	f.order()
+	f.items = struct{ store.Store }{f.items}
+	f.s.DeleteThread(f.t.Context(), "t")
+	f.key()
 }
 
 // discardCut: the process dies between putting signals back and storing the input that discards the superstep.
