@@ -46,7 +46,9 @@ type StateSnapshot struct {
 	// Waits are what the newest state waits for beside answers, the earliest first: see Sleep. In
 	// TaskState.Interrupts they are among the questions, as LangGraph sees them.
 	Waits []Wait
-	due   bool // one of them is over
+	// Exposed are what bodies have exposed since the checkpoint, by name: see Expose. Nil: nothing.
+	Exposed map[string]any
+	due     bool // one of the waits is over
 	// copied: the waits are those of a thread of which this one is a copy
 	copied bool
 }
@@ -260,6 +262,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 			snap.Next = append(snap.Next, x.name)
 		}
 	}
+	snap.Exposed = exposedIn(t.pending)
 	if saved.Note != nil {
 		snap.Version = saved.Note.Version
 	}

@@ -54,6 +54,7 @@ const (
 	msgBind                         // a task takes a signal, or the end of a child, or goes on without one
 	msgFindChild                    // a task starts a child, and may have done so before
 	msgKeepChild                    // a task has started a child
+	msgExpose                       // a body exposes a value
 )
 
 // result tells how a task ended.
@@ -67,16 +68,17 @@ type result struct {
 const resultsWaiting = 64
 
 type message struct {
-	kind   messageKind
-	task   *task
-	call   *callSpec
-	number int
-	reply  chan *task
-	grant  chan struct{}
-	stored chan error
-	now    bool // of msgRecord: see loop.recordCall
-	wait   *reached
-	child  *childStart
+	kind    messageKind
+	task    *task
+	call    *callSpec
+	number  int
+	reply   chan *task
+	grant   chan struct{}
+	stored  chan error
+	now     bool // of msgRecord: see loop.recordCall
+	wait    *reached
+	child   *childStart
+	exposed *exposed
 }
 
 func (s *superstep) run(ctx context.Context) error {
@@ -164,7 +166,7 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
-	case msgStore, msgRecord, msgWait, msgOver, msgBind, msgFindChild, msgKeepChild:
+	case msgStore, msgRecord, msgWait, msgOver, msgBind, msgFindChild, msgKeepChild, msgExpose:
 		m.stored <- errLoopPanicked
 	case msgYield:
 	}
@@ -259,6 +261,8 @@ func (s *superstep) handle(m message) {
 		m.stored <- guard(func() error { return s.l.reach(m.wait) })
 	case msgOver:
 		m.stored <- guard(func() error { return s.l.passWait(m.task, m.wait) })
+	case msgExpose:
+		m.stored <- guard(func() error { return s.l.expose(m.exposed) })
 	case msgBind:
 		m.stored <- guard(func() error { return s.l.bind(m.wait) })
 	case msgFindChild:

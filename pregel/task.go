@@ -53,6 +53,7 @@ type task struct {
 	mismatch   error
 	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
 	calls, subgraphs, asked, waited, children atomic.Int64
+	exposed                                   counts
 	// sawError is 1 more than the calls that the body had made when it first saw an error; 0: it saw none.
 	// former are the most calls that an earlier attempt of this run made.
 	sawError, former atomic.Int64
@@ -74,6 +75,7 @@ func (t *task) reset() {
 	t.asked.Store(0)
 	t.waited.Store(0)
 	t.children.Store(0)
+	t.exposed.reset()
 	t.sawError.Store(0)
 }
 

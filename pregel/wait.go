@@ -181,6 +181,8 @@ type waitsReached struct {
 	children map[string]childRecord
 	// threads are those whose runs came to the waits, or went on with them, as threadMark has them.
 	threads []int64
+	// exposedAt is how many values each body has exposed.
+	exposedAt map[string]int64
 }
 
 // A copy of a thread (saver.Saver.CopyThread) has the waits of its original, and nobody is to be reminded twice. So records of waits
@@ -242,6 +244,9 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 		if id, ok := record["id"].(string); ok {
 			micros, _ := record["until"].(int64)
 			w.note(id, micros)
+		}
+		if x, ok := exposedOf(record); ok {
+			w.expose(x)
 		}
 		if id, ok := record["over"].(string); ok {
 			w.pass(id)

@@ -122,6 +122,9 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 func TestRefusedSignals(t *testing.T) {
 	letters := pregel.NewSignal[string]("letter")
 	get := func(ctx context.Context, _ any) (any, error) {
+		if err := pregel.Expose(ctx, "letters", 0); err != nil {
+			return nil, err
+		}
 		v, err := letters.Receive(ctx)
 		return object{"log": []string{v}}, err
 	}
@@ -138,6 +141,7 @@ func TestRefusedSignals(t *testing.T) {
 	}
 	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id")
 	h.until("the run sleeps", func() bool { return h.ok("GET", "/threads/"+id, nil).text1("status") == "interrupted" })
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("stele_exposed"), `{"letters":0}`)
 	for n := range 2 {
 		h.ok("POST", path+"letter", object{"value": n})
 		h.ended(id, run)

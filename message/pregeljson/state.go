@@ -20,6 +20,8 @@ type ThreadState struct {
 	Interrupts         []any          `json:"interrupts"`
 	CheckpointID       *string        `json:"checkpoint_id"`
 	ParentCheckpointID *string        `json:"parent_checkpoint_id"`
+	// Exposed is stele's own: see pregel.Expose.
+	Exposed any `json:"stele_exposed,omitempty"`
 }
 
 // Task is a task of a ThreadState.
@@ -63,6 +65,11 @@ func State(s *pregel.StateSnapshot) (*ThreadState, error) {
 	}
 	if st.Interrupts, err = questions(s.Interrupts); err != nil {
 		return nil, err
+	}
+	if s.Exposed != nil {
+		if st.Exposed, err = plain(s.Exposed, 0); err != nil {
+			return nil, err
+		}
 	}
 	if s.CreatedAt != "" {
 		st.CreatedAt = &s.CreatedAt

@@ -68,8 +68,63 @@ func Test(t *testing.T, open func(t *testing.T) saver.Saver) {
 		"failure":  (*fixture).failure,
 		"fork":     (*fixture).fork,
 		"copy":     (*fixture).copy,
+		"exposed":  (*fixture).exposed,
 	} {
 		t.Run(name, func(t *testing.T) { test(&fixture{t: t, s: open(t), clock: NewClock()}) })
+	}
+}
+
+// exposed: what a body exposes is seen while it waits, in every durability, the newest of a name. A body that runs
+// again does not bring back older values, and nothing is left when its superstep ends.
+func (f *fixture) exposed() {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		o := pregel.RunOptions{Durability: d, Unfinished: pregel.DiscardUnfinished}
+		runs := 0
+		expose := func(ctx context.Context, name string, value any) {
+			if err := pregel.Expose(ctx, name, value); err != nil {
+				f.t.Error(err)
+			}
+		}
+		inner := f.graph(map[string]body{"in": func(ctx context.Context) (string, error) {
+			expose(ctx, "below", runs)
+			return "", pregel.Sleep(ctx, time.Hour)
+		}})
+		g := f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+			runs++
+			for day := range 3 {
+				expose(ctx, "day", day*10)
+				if runs == 1 || day == 2 {
+					expose(ctx, fmt.Sprint("run ", runs), map[string]any{"of": day})
+				}
+				if err := pregel.Sleep(ctx, 24*time.Hour); err != nil {
+					return "", err
+				}
+			}
+			_, err := inner.Invoke(ctx, pregel.Inside(), "y")
+			return "done", err
+		}})
+		has := func(want string) {
+			f.t.Helper()
+			if got := fmt.Sprint(f.state(g).Exposed); got != want {
+				f.t.Errorf("%s: exposed %s, want %s", d, got, want)
+			}
+		}
+		f.run(g, "x", 0, 1, o)
+		has("map[day:0 run 1:map[of:0]]")
+		f.run(g, nil, 0, 1, o) // nothing is over
+		for _, want := range []string{"map[day:10 run 1:map[of:0]]", "map[day:20 run 1:map[of:0] run 3:map[of:2]]"} {
+			f.clock.Move(24 * time.Hour)
+			f.run(g, nil, 0, 1, o)
+			has(want)
+		}
+		f.clock.Move(24 * time.Hour)
+		f.run(g, nil, 0, 1, o)
+		f.clock.Move(time.Hour)
+		f.run(g, nil, 0, 0, o)
+		has("map[]")
+	}
+	if err := pregel.Expose(f.t.Context(), "n", 1); !errors.Is(err, pregel.ErrOutsideTask) {
+		f.t.Error(err)
 	}
 }
 

@@ -174,6 +174,33 @@ func mend(ctx context.Context, g *pregel.Graph, queue runs.Queue, thread string)
 	return err
 }
 
+func countDays(ctx context.Context, days int) error {
+	for day := range days {
+		if err := pregel.Expose(ctx, "days left", days-day); err != nil {
+			return err
+		}
+		if err := pregel.Sleep(ctx, 24*time.Hour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestExposed: what a body exposes is seen while it sleeps.
+func TestExposed(t *testing.T) {
+	body := func(ctx context.Context, days int) (string, error) { return "", countDays(ctx, days) }
+	g, err := pregel.Entrypoint("days", body, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), 3); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := g.GetState(t.Context(), pregel.Thread("t")); err != nil || fmt.Sprint(state.Exposed) != "map[days left:3]" {
+		t.Errorf("%+v, %v", state.Exposed, err)
+	}
+}
+
 func TestTimers(t *testing.T) {
 	dir, mails := t.TempDir(), map[string]int{}
 	mail := func(_ context.Context, key, to, text string) error {
