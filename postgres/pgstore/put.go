@@ -254,7 +254,7 @@ func (s *Store) commit(ctx context.Context, changes []itemChange) error {
 	now := s.db.Now()
 	rows := newItemRows(s.db.Schema, changes, now, s.sql.column.dims > 0)
 	return s.db.Write(ctx, pgdb.Write{
-		Queue: func(b *pgx.Batch, c pgdb.Call) { s.sql.queueCommit(b, c, now, rows, s.puts.Add(1)) },
+		Queue:  func(b *pgx.Batch, c pgdb.Call) { s.sql.queueCommit(b, c, now, rows, s.puts.Add(1)) },
 		Settle: s.settle,
 	})
 }
