@@ -21,6 +21,8 @@ type entry struct {
 	kind entryKind
 	// answer is what becomes of a Command's Resume.
 	answer answer.Use
+	// question is the one that an answer without an id is for; "" if that is not known.
+	question string
 	// branch: an update or a fork made the checkpoint.
 	branch bool
 	// toInside is what this graph tells graphs inside during the first superstep.
@@ -214,7 +216,9 @@ func (f *facts) entry() entry {
 	case resumes && unknown != nil:
 		e.err = unknown
 	default:
-		e.answer, e.err = f.judge(resumes)
+		if e.answer, e.err = f.judge(resumes); e.answer == answer.One && len(f.answer.Waiting) == 1 {
+			e.question = f.answer.Waiting[0]
+		}
 	}
 	if e.err != nil {
 		e.kind = entryRefused
@@ -241,7 +245,7 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 	case answer.Unknown:
 		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
 	case answer.Answered:
-		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored", f.thread, ErrNoInterrupt, f.answer.Answered)
+		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored; without an answer the run goes on with what is left", f.thread, ErrNoInterrupt, f.answer.Answered)
 	case answer.None, answer.One, answer.ByIDs, answer.Spent:
 		return use, nil
 	}

@@ -289,7 +289,7 @@ func (j *judge) place(prep *preparer, tasks *taskSet, pending []answer.Write) er
 	for _, t := range tasks.order {
 		byPath[t.pathStr] = t
 	}
-	rest, made, _, _ := takeRecords(slices.Clone(pending))
+	rest, made, _, _, _ := takeRecords(slices.Clone(pending))
 	j.v.begun = j.v.begun || len(made.at) > 0
 	for _, w := range rest {
 		s := statuses[w.TaskID]

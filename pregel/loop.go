@@ -266,6 +266,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if _, waits := err.(*InterruptError); waits && l.pos.status != "" && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
+	err = alsoFailed(err, l.endGiven(ctx, err))
 	if l.run.exits() && l.saves.pipe != nil && l.pos.status != "" && (!l.run.nested() || err != nil || l.run.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}

@@ -37,6 +37,8 @@ const (
 	chError       = saver.ChannelError
 	chErrorSource = answer.ErrorSource
 	chStopped     = "__stele_stopped__" // see rules.WriteCall
+	chAnswers     = answer.ChannelGiven
+	chAnswersOver = answer.ChannelOver
 	chNoWrites    = "__no_writes__"
 	chTasks       = saver.ChannelTasks
 	chReturn      = "__return__"
@@ -67,7 +69,7 @@ const (
 // reserved names may not name channels, managed values or nodes.
 var reserved = map[string]bool{
 	TagHidden: true, Input: true, chInterrupt: true, chResume: true, chError: true, chErrorSource: true,
-	chNoWrites: true, chStopped: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, snapshotBumps: true, push: true,
+	chNoWrites: true, chStopped: true, chAnswers: true, chAnswersOver: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, snapshotBumps: true, push: true,
 	pull: true, nsSep: true, nsEnd: true, "configurable": true,
 	"__pregel_send": true, "__pregel_read": true, "__pregel_checkpointer": true, "__pregel_stream": true,
 	"__pregel_resuming": true, "__pregel_replay_state": true, "__pregel_task_id": true, "__pregel_strict_resume": true,
@@ -77,7 +79,7 @@ var reserved = map[string]bool{
 
 // skippedByApply are names that tasks write to but that are not channels.
 var skippedByApply = map[string]bool{
-	chNoWrites: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, push: true, chResume: true, chInterrupt: true,
+	chNoWrites: true, chAnswers: true, chAnswersOver: true, chItems: true, chCalls: true, chTravel: true, chWaits: true, push: true, chResume: true, chInterrupt: true,
 	chReturn: true, chError: true, chErrorSource: true,
 }
 

@@ -100,7 +100,7 @@ func (l *loop) submitKept(t *task, taskID string, kept []answer.Write) error {
 	encoded, err := l.saves.enc.encodeWrites(node, writes)
 	if err == nil && len(encoded) > 0 {
 		op := l.saves.writesOp(node, l.pos.here(), encoded, taskID, path)
-		op.barrier = op.barrier || writes[0].channel == chWaits // see recordWait
+		op.barrier = op.barrier || writes[0].channel == chWaits || writes[0].channel == chAnswers || writes[0].channel == chAnswersOver // as where they are recorded
 		l.saves.submit(op, false)
 	}
 	return err

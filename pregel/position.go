@@ -48,6 +48,7 @@ type position struct {
 	calls     callsMade                // by tasks of the superstep
 	told      travel                   // by an earlier run
 	waits     waitsReached             // by tasks of the superstep
+	given     answer.Given             // to tasks of the superstep; of the outermost graph
 	places    map[string]string        // the namespaces of the next tasks before the fork, by path; nil: no graph inside continues there
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
@@ -132,7 +133,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		_, p.stopped = withoutStops(saved.PendingWrites)
 		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
-	p.pending, p.calls, p.told, p.waits = takeRecords(p.pending)
+	p.pending, p.calls, p.told, p.waits, p.given = takeRecords(p.pending)
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
@@ -148,11 +149,12 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 }
 
 // takeRecords separates the records of stele's own from what tasks wrote.
-func takeRecords(pending []answer.Write) (rest []answer.Write, calls callsMade, told travel, waits waitsReached) {
+func takeRecords(pending []answer.Write) (rest []answer.Write, calls callsMade, told travel, waits waitsReached, given answer.Given) {
 	rest, calls = takeCalls(pending)
 	rest, told = takeTravels(rest)
 	rest, waits = takeWaits(rest)
-	return rest, calls, told, waits
+	rest, given = answer.TakeGiven(rest)
+	return rest, calls, told, waits, given
 }
 
 // passBreakpoint: the run goes on from where it stopped, so the breakpoint there counts as passed.
@@ -672,6 +674,6 @@ func (p *position) forgetStep() {
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
 	p.calls.forget()
-	p.waits = waitsReached{}
+	p.waits, p.given = waitsReached{}, answer.Given{}
 	p.stepped, p.toInside = true, fromParentNothing
 }

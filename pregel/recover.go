@@ -129,7 +129,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			r.Outcome, r.Err = RecoveryFailed, err
 			<-slots
 			continue
-		case waiting[i] && len(state.Waits) == 0: // it waits for a person
+		case waiting[i] && !state.working && len(state.Waits) == 0: // it waits for a person
 			left[i] = true
 			<-slots
 			continue

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/store/cache"
@@ -47,9 +48,10 @@ type runConfig struct {
 	toldAt     string // travel.since, if cpMap and was are what an earlier run was told; "" else
 	fromParent fromParent
 	replay     *replayState
-	// policy and resumeMap, the answers by id, are those of the root.
+	// policy, resumeMap, the answers by id, and refusals are those of the root.
 	policy    runPolicy
 	resumeMap map[string]any
+	refusals  *answer.Refusals
 	// waits: the run goes on with a thread that has waits, so that tasks that wait run only when they are
 	// ready. answered: an answer that belongs to no task is stored. Both are those of the root.
 	waits, answered bool

@@ -150,6 +150,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	if open.Refused == nil {
 		return nil, &InterruptError{Interrupts: []Interrupt{in}}
 	}
+	r.step.Get().run.Get().refusals.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
 	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused}
 	if open.Recorded {
 		refused.again, refused.stale = &in, t.pad.Shown()

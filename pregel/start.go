@@ -151,6 +151,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	if !byID { // an answer that is a map of something else
 		ids = nil
 	}
+	var inForce map[string]any
 	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
 	if !l.run.policy.langGraph {
 		var asked map[string]bool
@@ -161,6 +162,12 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		a.Old = from == originOld && len(asked) > 0
 		if err := l.questionsInside(ctx, &a, ids, answered); err != nil {
 			return a, err
+		}
+		if !a.Old {
+			inForce = l.pos.given.Answers
+			maps.Copy(answered, inForce)
+			a.Given = !byID && slices.ContainsFunc(slices.Collect(maps.Values(inForce)), func(v any) bool { return l.isSameAnswer(v, cmd.Resume) })
+			a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := inForce[id]; return ok })
 		}
 		for _, id := range slices.Sorted(maps.Keys(ids)) {
 			v, known := answered[id]
@@ -179,8 +186,11 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		return a, err
 	}
 	if len(a.Waiting) == 0 && (!byID || a.Empty) {
-		if a.Given = !byID && l.gaveBefore(cmd.Resume); !a.Given {
+		if a.Given = a.Given || !byID && l.gaveBefore(cmd.Resume); !a.Given {
 			a.AtBreakpoint, err = l.pos.atBreakpoint(ctx)
+			if !byID {
+				a.Answered = slices.Sorted(maps.Keys(inForce))
+			}
 		}
 	}
 	return a, err
@@ -271,8 +281,25 @@ func (l *loop) settlePending() error {
 	if err := l.pos.applyNull(carried); err != nil {
 		return err
 	}
+	record, err := l.recordAnswers()
+	if err != nil {
+		return err
+	}
+	var null *saveOp
 	if len(given) > 0 {
-		l.saves.submitWrites("", l.pos.here(), given, nullTaskID, "")
+		null = l.saves.writesOp("", l.pos.here(), given, nullTaskID, "")
+	}
+	ops := []*saveOp{record, null}
+	if cmd, _ := commandOf(l.input); cmd.Update != nil || cmd.Goto != nil { // no answer is in force without them
+		slices.Reverse(ops)
+	}
+	if record != nil && null != nil {
+		ops[0].deferred = true // the sync of the second is for both
+	}
+	for _, op := range ops {
+		if op != nil {
+			l.saves.submit(op, false)
+		}
 	}
 	return nil
 }
@@ -285,7 +312,7 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	if !ok {
 		return nil, nil, nil
 	}
-	use, resume := l.pos.entry.answer, cmd.Resume
+	use := l.pos.entry.answer
 	if use != answer.One {
 		cmd.Resume = nil
 	}
@@ -295,12 +322,6 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if use == answer.ByIDs {
-		byID, _ := answer.ByID(resume)
-		if l.run.resumeMap, err = l.saves.enc.answersAgain(byID); err != nil {
-			return nil, nil, err
-		}
 	}
 	if len(writes) == 0 {
 		if use == answer.None {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -51,6 +52,8 @@ type StateSnapshot struct {
 	due     bool // one of the waits is over
 	// copied: the waits are those of a thread of which this one is a copy
 	copied bool
+	// working: a question has an answer in force.
+	working bool
 }
 
 // Map is Values as a map; nil if it is none.
@@ -162,7 +165,13 @@ func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) 
 	if err != nil {
 		return nil, err
 	}
-	return target.stateAt(ctx, s, place, lastOf(opts).Subgraphs)
+	var given answer.Given
+	if place.CheckpointID == "" && place.Namespace != "" {
+		if given, err = g.givenTo(ctx, s, place.ThreadID); err != nil {
+			return nil, err
+		}
+	}
+	return target.stateAt(ctx, s, place, given, lastOf(opts).Subgraphs)
 }
 
 // Output returns what a run of the graph returns that ends where the thread is: its output keys, of an entrypoint
@@ -183,7 +192,9 @@ func (g *Graph) Output(ctx context.Context, threadID string) (any, error) {
 	return t.set.read(target.output), nil
 }
 
-func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, subgraphs bool) (*StateSnapshot, error) {
+// stateAt returns the state at a place. given are the answers in force on the thread, if the place is in a
+// graph inside.
+func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, given answer.Given, subgraphs bool) (*StateSnapshot, error) {
 	saved, err := getTuple(ctx, s, at)
 	if err != nil {
 		return nil, err
@@ -191,7 +202,7 @@ func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, sub
 	if saved == nil {
 		return &StateSnapshot{Values: map[string]any{}, Address: addressOf(at, nil)}, nil
 	}
-	return g.snapshot(ctx, s, saved, subgraphs, at.CheckpointID == "")
+	return g.snapshot(ctx, s, saved, given, subgraphs, at.CheckpointID == "")
 }
 
 // HistoryQuery narrows GetStateHistory. The zero value is everything.
@@ -217,7 +228,7 @@ func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) 
 				yield(nil, err)
 				return
 			}
-			snap, err := target.snapshot(ctx, s, saved, false, false)
+			snap, err := target.snapshot(ctx, s, saved, answer.Given{}, false, false)
 			if !yield(snap, err) || err != nil {
 				return
 			}
@@ -232,7 +243,7 @@ func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string,
 
 // snapshot builds the state at a checkpoint. live shows the present: values include what
 // finished tasks wrote, and only interrupts that still wait are listed.
-func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, recurse, live bool) (*StateSnapshot, error) {
+func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple, given answer.Given, recurse, live bool) (*StateSnapshot, error) {
 	t, err := g.load(ctx, s, saved)
 	if err != nil {
 		return nil, err
@@ -242,21 +253,24 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 		return nil, err
 	}
 	var how progress
+	if live && saved.Config.Namespace == "" && !g.opts.LangGraph {
+		_, given = answer.TakeGiven(slices.Clone(t.pending))
+	}
 	if live {
-		at := &threadStatus{threadState: t, g: g, s: s, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		at := &threadStatus{threadState: t, g: g, s: s, given: given, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
 		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}
 	}
-	states, err := g.insideStates(ctx, s, saved.Config, tasks, recurse)
+	states, err := g.insideStates(ctx, s, saved.Config, tasks, given, recurse)
 	if err != nil {
 		return nil, err
 	}
 	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Waits: how.waits, due: how.due, copied: how.copied, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
-		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
+	snap := &StateSnapshot{Status: how.status, Waits: how.waits, due: how.due, copied: how.copied, working: how.working, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, given, live)}
 	for _, x := range tasks.order {
 		if len(x.writes) == 0 {
 			snap.Next = append(snap.Next, x.name)
@@ -312,7 +326,7 @@ type insideState struct {
 	state *StateSnapshot
 }
 
-func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config, tasks *taskSet, recurse bool) (map[string]insideState, error) {
+func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config, tasks *taskSet, given answer.Given, recurse bool) (map[string]insideState, error) {
 	out := map[string]insideState{}
 	for _, t := range tasks.order {
 		sub := g.subgraphOf(t.name)
@@ -324,7 +338,7 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 			place := in.at.place()
 			place.Namespace = sub.ownNamespace(place.Namespace)
 			var err error
-			if in.state, err = sub.stateAt(ctx, s, place, true); err != nil {
+			if in.state, err = sub.stateAt(ctx, s, place, given, true); err != nil {
 				return nil, err
 			}
 		}
@@ -334,7 +348,7 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 }
 
 // taskStates describes tasks by the writes recorded for them.
-func (g *Graph) taskStates(tasks *taskSet, pending []answer.Write, states map[string]insideState, live bool) []TaskState {
+func (g *Graph) taskStates(tasks *taskSet, pending []answer.Write, states map[string]insideState, given answer.Given, live bool) []TaskState {
 	statuses, _ := answer.Statuses(pending)
 	answers, outputs := answer.Of(pending), outputsOf(pending)
 	out := make([]TaskState, len(tasks.order))
@@ -346,7 +360,7 @@ func (g *Graph) taskStates(tasks *taskSet, pending []answer.Write, states map[st
 			case live && g.opts.LangGraph:
 				ts.Interrupts = s.Pending()
 			case live:
-				ts.Interrupts = s.Waiting(t.ns, answers.Taken(t.id))
+				ts.Interrupts = given.Unanswered(s.Waiting(t.ns, answers.Taken(t.id)))
 			}
 			if ts.Finished {
 				ts.Result = g.resultOf(outputs[t.id])

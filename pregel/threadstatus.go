@@ -18,6 +18,7 @@ type threadStatus struct {
 	// Breakpoints, for a checkpoint without a note.
 	before, after []string
 	waits         *waitsReached // nil: the pending writes have their records
+	given         answer.Given  // of the outermost graph
 }
 
 // progress says how far a thread has come.
@@ -32,6 +33,8 @@ type progress struct {
 	due   bool
 	// copied: the waits are those of a thread of which this one is a copy; see waitsReached.isCopied.
 	copied bool
+	// working: a question has an answer in force.
+	working bool
 }
 
 // progress returns how far the thread has come. Unlike rules.StatusOf it knows the graph: it needs no
@@ -56,10 +59,10 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 		return progress{status: saver.StatusDone}, nil
 	}
 	statuses, _ := answer.Statuses(x.pending)
-	answered := slices.ContainsFunc(answer.Unspent(x.pending), func(w answer.Write) bool {
+	answered := !x.given.Recorded() && slices.ContainsFunc(answer.Unspent(x.pending), func(w answer.Write) bool {
 		return w.TaskID == nullTaskID && w.Channel == chResume && w.Value != nil
 	})
-	asks, cut, failed := false, false, refusedBefore(x.cp.id, x.pending)
+	asks, cut, working, failed := false, false, false, refusedBefore(x.cp.id, x.pending)
 	var open []Interrupt
 	left := &taskSet{}
 	for _, t := range tasks.order {
@@ -72,7 +75,9 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 			cut = true
 			continue
 		}
-		waiting := s.Waiting(t.ns, prep.answers.Taken(t.id))
+		asked := s.Waiting(t.ns, prep.answers.Taken(t.id))
+		waiting := x.given.Unanswered(asked)
+		working = working || len(waiting) < len(asked) && !s.Failed
 		open = append(open, waiting...)
 		asks = asks || len(answer.WithoutWaits(waiting)) > 0
 		failed = failed || s.Failed
@@ -90,7 +95,7 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	copied := len(sleeps) > 0 && reached.isCopied(x.place.ThreadID)
 	switch stop := x.stopped(tasks); {
 	// Where an answer has not been taken, or a task has been cut off, the run that would go on is not over.
-	case asks && !answered, len(sleeps) > 0 && !cut && !asks:
+	case asks && !answered && !working, len(sleeps) > 0 && !cut && !asks:
 		return progress{status: saver.StatusWaiting, waits: sleeps, due: due, copied: copied}, nil
 	case failed:
 		return progress{status: saver.StatusFailed}, nil
@@ -102,7 +107,7 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
 		return progress{status: saver.StatusWaiting}, err
 	}
-	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due, copied: copied}, nil
+	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due, copied: copied, working: working}, nil
 }
 
 // preparer prepares the tasks with which a run with nil input would begin. It applies a stored
@@ -174,7 +179,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 			if s := statuses[t.id]; sub == nil || s != nil && s.Finished {
 				continue
 			}
-			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, false)
+			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, x.given, false)
 			if err != nil || state.Status == saver.StatusWaiting {
 				return true, err
 			}
@@ -204,7 +209,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 // threadStatus returns the status of the thread as the loop found it. It must not be called after the
 // input was taken.
 func (p *position) threadStatus() *threadStatus {
-	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, waits: &p.waits, before: p.run.opts.InterruptBefore,
+	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, waits: &p.waits, given: p.given, before: p.run.opts.InterruptBefore,
 		after: p.run.opts.InterruptAfter}
 }
 

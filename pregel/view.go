@@ -280,7 +280,7 @@ func (v *view) emitCheckpoint() {
 		at := v.pos.here()
 		at.Namespace = v.run.ns
 		e := CheckpointEvent{Address: addressOf(at, v.pos.md), Values: v.pos.set.read(v.run.g.stream), Metadata: v.pos.md,
-			Next: v.pos.tasks.namePerTask(), Tasks: v.run.g.taskStates(v.pos.tasks, v.pos.pending, nil, false)}
+			Next: v.pos.tasks.namePerTask(), Tasks: v.run.g.taskStates(v.pos.tasks, v.pos.pending, nil, answer.Given{}, false)}
 		if v.pos.cp.id == v.pos.savedID && !v.run.nested() && e.Address.CheckpointMap == nil {
 			e.Address.CheckpointMap = maps.Clone(v.run.cpMap) // the run began at a checkpoint of a graph inside
 		}

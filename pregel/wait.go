@@ -416,7 +416,7 @@ func (s *superstep) hold(t *task, list []Interrupt) error {
 	if !t.path.callerReports() {
 		s.waits(t, list)
 	}
-	if l.run.answered { // savers take an answer of no task for one to all
+	if l.run.answered || len(l.run.resumeMap) > 0 { // savers take an answer of no task, and a record of answers, for one to all
 		answers := answer.Of(l.pos.pending)
 		if taken := answers.Taken(t.id); len(taken) > 0 {
 			record = append(record, write{chResume, taken})

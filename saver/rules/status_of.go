@@ -7,6 +7,10 @@ import "github.com/stele-go/stele/saver"
 // nobody took.
 const channelStopped = "__stele_stopped__"
 
+// channelAnswers is the channel on which an engine records the answers that a run was given by the ids of
+// their questions.
+const channelAnswers = "__stele_answers__"
+
 // channelErrorSource is written together with an error that an error handler takes over. The
 // run goes on with the handler.
 const channelErrorSource = "__error_source_node__"
@@ -21,7 +25,7 @@ type WriteCall struct {
 	Output    bool // it has a write on any other channel
 }
 
-// NewWriteCall sums up a call that wrote on channels.
+// NewWriteCall sums up a call that wrote on channels. A record of answers counts as an answer of no task.
 func NewWriteCall(taskID string, channels []string) WriteCall {
 	c := WriteCall{TaskID: taskID}
 	handled := false
@@ -37,6 +41,8 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 			handled = true
 		case channelStopped:
 			c.Stopped = true
+		case channelAnswers:
+			c.TaskID, c.Resume = saver.NullTaskID, true
 		default:
 			c.Output = true
 		}

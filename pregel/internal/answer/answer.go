@@ -144,7 +144,7 @@ const (
 	RefusedWorkLeft // nobody waits for it, but tasks are left, which a run without an answer continues
 	Ambiguous       // several questions wait, and it does not say which it is for
 	Unknown         // it has an id that nobody asked
-	Answered        // it has an id whose question has another answer
+	Answered        // its question has another answer
 )
 
 // Facts are the facts about an answer that decide its Use.
@@ -157,10 +157,11 @@ type Facts struct {
 	// answer is accepted as in LangGraph, because they were answered before.
 	Old bool
 	// Waiting are the ids of the questions that wait, sorted. Unknown are the ids in the
-	// answer that nobody asked, and Answered those that have another answer already.
+	// answer that nobody asked, and Answered those that have another answer already: of an answer without
+	// an id, all that an answer in force has.
 	Waiting, Unknown, Answered []string
 	// Left: something is left to run. Given: the tasks were given this answer before.
-	// AtBreakpoint: the thread waits although nobody asks. They are set only if no
+	// AtBreakpoint: the thread waits although nobody asks. Left and AtBreakpoint are set only if no
 	// question waits.
 	Left, Given, AtBreakpoint bool
 }
@@ -182,6 +183,8 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		return Refused
 	case loose && f.ByID:
 		return use
+	case !loose && f.Given: // before a question that may wait now
+		return Spent
 	case !loose && f.ByID && len(f.Waiting) > 0 && (f.Empty || len(f.Unknown) > 0):
 		return Unknown
 	case !loose && f.ByID && len(f.Answered) > 0:
@@ -192,6 +195,9 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		return use
 	case f.ByID && !f.Empty && len(f.Unknown) == 0, f.Given, f.AtBreakpoint:
 		return Spent
+	}
+	if len(f.Answered) > 0 {
+		return Answered
 	}
 	return nobody
 }

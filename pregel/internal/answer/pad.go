@@ -97,15 +97,18 @@ type Pad struct {
 	failed             bool     // the task was stored to have failed
 	langGraph, passing bool
 
-	// mu guards taken, the answers this task has, in the order of its questions.
-	mu    sync.Mutex
-	taken []any
+	// mu guards taken, the answers this task has, in the order of its questions. stored of them were recorded
+	// by earlier runs.
+	mu     sync.Mutex
+	taken  []any
+	stored int
 }
 
 // Fill gives the pad of a task its answers.
 func (s *Set) Fill(p *Pad, taskID, ns string) {
 	p.around, p.token, p.langGraph, p.passing = s.Around, s.token, s.LangGraph, s.Passing
 	p.taken, p.shown, p.failed = slices.Clone(s.taken[taskID]), s.shown[taskID], s.failed[taskID]
+	p.stored = len(p.taken)
 	// An answer by id goes to the task's next question. Threads written before
 	// questions had ids of their own know only the first id.
 	if len(s.ByID) > 0 {
@@ -190,7 +193,7 @@ func (p *Pad) awaits(ns, id string) bool {
 		return around != nil && len(around.shown) > 0
 	}
 	// Threads written before questions had ids of their own know only the first id.
-	return len(p.taken) > 0 && !p.failed && slices.Contains(p.shown, ID(ns, 0))
+	return p.stored > 0 && !p.failed && slices.Contains(p.shown, ID(ns, 0))
 }
 
 // AskedAgain are the questions that a task waits with when one of them, again, is asked again: of
