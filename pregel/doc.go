@@ -177,6 +177,9 @@
 //     took is void once all tasks wait again: so is one that follows an update of a
 //     graph inside, whose question is then another one. LangGraph refuses none, gives
 //     it to whoever asks first, and begins an empty thread with one.
+//   - An answer is stored by the id of its question before any task runs. After a crash the
+//     thread is unfinished, its question does not wait, the next run goes on with the answer, and
+//     another one is ErrNoInterrupt. LangGraph forgets an answer by id, and takes another.
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
 //     the thread for empty. GetState returns an empty
 //     snapshot and no error in both.

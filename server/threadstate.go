@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -288,7 +289,12 @@ func statusAt(tuple *saver.Tuple) saver.Status {
 		for ; n < len(all) && all[n].TaskID == task; n++ {
 			channels = append(channels, all[n].Channel)
 		}
-		calls, all = append(calls, rules.NewWriteCall(task, channels)), all[n:]
+		call := rules.NewWriteCall(task, channels)
+		if all = all[n:]; call.TaskID == saver.NullTaskID { // answers, which came before what is there now
+			calls = slices.Insert(calls, 0, call)
+		} else {
+			calls = append(calls, call)
+		}
 	}
 	return rules.StatusOf(tuple.Note, calls)
 }

@@ -55,7 +55,7 @@ func TestStatusOf(t *testing.T) {
 		channels []string
 		want     WriteCall
 	}{
-		{[]string{saver.ChannelResume, saver.ChannelInterrupt}, again}, {[]string{"x", saver.ChannelScheduled}, write}, {[]string{saver.ChannelError}, fail},
+		{[]string{saver.ChannelResume, saver.ChannelInterrupt}, again}, {[]string{"__stele_answers__"}, answer}, {[]string{"__stele_answers_over__"}, write}, {[]string{"x", saver.ChannelScheduled}, write}, {[]string{saver.ChannelError}, fail},
 		{[]string{channelStopped}, WriteCall{TaskID: "a", Stopped: true}},
 		{[]string{saver.ChannelError, channelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
 	} {

@@ -9,11 +9,12 @@
 //  1. May it? Questions are those that wait. Facts.Judge refuses an answer that no question waits
 //     for, or that is another than a question has, before anything is stored. Two are accepted and given
 //     to nobody: one at a breakpoint, and one that the tasks have already. Callers who were not told that it arrived send that again.
-//  2. Store it. One without an id is stored as the write of no task (NoTask) to
-//     saver.ChannelResume. New makes it good for one use. Answers by id are stored by the tasks that
-//     take them.
+//  2. Store it. Given is the record of all answers in force by the ids of their questions. One without an id
+//     is stored as the write of no task (NoTask) to saver.ChannelResume as well, as LangGraph does. New makes it
+//     good for one use.
 //  3. Hand it out. For each superstep, Of collects its answers from the pending writes. Set.Fill gives
-//     a task's Pad those that it took before, and one by the id of its next question.
+//     a task's Pad those that it took before, and one by the id of its next question: one that this run was
+//     given, or one in force since an earlier run.
 //  4. Take it. Pad.Take gives the n-th question of a task its n-th answer. If there is none, the
 //     answer that belongs to no task goes to the question, provided that the question was stored as
 //     waiting: also one of a graph around, whose run the answer was given to. Before the node goes
