@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -49,7 +50,7 @@ func (l *loop) recordAnswers() (*saveOp, error) {
 // recordGiven makes answers those in force, and returns the save of their record. It returns nil under Exit,
 // which stores the record at its end.
 func (l *loop) recordGiven(channel string, answers map[string]any) (*saveOp, error) {
-	n, record := l.pos.given.Replace(answers)
+	n, record := l.pos.given.Replace(answers, l.run.opts.RunID)
 	id, err := uuid5(l.pos.cp.id, channel+strconv.FormatInt(n, 10))
 	if err != nil {
 		return nil, err
@@ -86,6 +87,51 @@ func (l *loop) endGiven(ctx context.Context, err error) error {
 		l.saves.submit(op, false)
 	}
 	return err
+}
+
+// TakeAnswersBack ends the answers that a run gave to questions of the newest checkpoint, so that these wait
+// again. It is for who has removed the checkpoints of the run, and owns the thread by lease. A crash before it leaves
+// a thread that is unfinished. It may be called again.
+func (g *Graph) TakeAnswersBack(ctx context.Context, threadID, runID string, lease *saver.Lease) error {
+	s := g.opts.Saver
+	if s == nil || runID == "" || g.opts.LangGraph {
+		return nil
+	}
+	given, err := g.givenTo(ctx, s, threadID)
+	if err != nil || len(given.Answers) == 0 || given.Run != runID {
+		return err
+	}
+	head, err := getTuple(ctx, s, saver.Config{ThreadID: threadID})
+	if err != nil || head == nil {
+		return err
+	}
+	at := head.Config
+	at.Epoch = lease.Epoch()
+	n, record := given.Replace(map[string]any{}, "")
+	id, err := uuid5(at.CheckpointID, chAnswersOver+strconv.FormatInt(n, 10))
+	if err != nil {
+		return err
+	}
+	e := &encoder{g: g, codec: codecOf(s)}
+	null, err := e.encodeWrites("", []write{{chResume, nil}})
+	if err != nil {
+		return err
+	}
+	over, err := e.encodeWrites("", []write{{chAnswersOver, record}, {chStopped, nil}})
+	if err != nil {
+		return err
+	}
+	// The answer of no task first: without it the record of answers would be found by the next call.
+	if slices.ContainsFunc(head.PendingWrites, func(w saver.PendingWrite) bool { return w.TaskID == nullTaskID && w.Channel == chResume }) {
+		err = s.PutWrites(ctx, at, null, nullTaskID, "")
+	}
+	if err == nil {
+		err = s.PutWrites(ctx, at, over, id, "")
+	}
+	if err != nil {
+		return &PersistError{Op: fmt.Sprintf("take back answers of thread %q", threadID), Err: err}
+	}
+	return nil
 }
 
 // givenTo are the answers in force on a thread, as its newest checkpoint has them.

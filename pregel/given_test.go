@@ -264,3 +264,48 @@ func shownIn(st *pregel.StateSnapshot) (list []pregel.Interrupt) {
 	}
 	return list
 }
+
+// TestAnswersTakenBack: the answers of a run that is rolled back are in force no longer: their question waits,
+// and gets another one.
+func TestAnswersTakenBack(t *testing.T) {
+	for _, byID := range []bool{false, true} {
+		p := &till{paid: map[string][]any{}}
+		s := &mortal{Saver: memory.New(memory.Options{}), left: -1, stored: map[string]bool{}}
+		g := fan(t, pregel.Options{Saver: s}, node("one", p.ask))
+		at := pregel.Thread("t")
+		res, err := g.Invoke(ctx, at, 1)
+		id := wantAsked(t, res, err, "pay?")
+		answer := func(v any) pregel.Command {
+			if byID {
+				v = map[string]any{id: v}
+			}
+			return pregel.Command{Resume: v}
+		}
+		if s.left = 2; byID {
+			s.left = 1
+		}
+		if _, err := g.Invoke(ctx, at, answer("yes"), pregel.RunOptions{RunID: "r"}); !errors.Is(err, errDead) {
+			t.Fatal(err)
+		}
+		s.left = -1
+		lease, err := s.Own(ctx, "t", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []string{"another", "r", "r"} {
+			if _, err := s.DeleteForRuns(ctx, []string{run}, lease); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.TakeAnswersBack(ctx, "t", run, lease); err != nil {
+				t.Fatal(err)
+			}
+			st, err := g.GetState(ctx, at)
+			if waits := run == "r"; err != nil || (st.Status == saver.StatusWaiting && len(st.Interrupts) == 1) != waits {
+				t.Errorf("by id %v, run %q rolled back: %+v, %v", byID, run, st, err)
+			}
+		}
+		lease.Release()
+		res, err = g.Invoke(ctx, at, answer("no"))
+		wantOut(t, res, err, "no")
+	}
+}

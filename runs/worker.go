@@ -558,7 +558,12 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 			return err
 		}
 	}
-	_, err = w.Saver.DeleteForRuns(ctx, []string{c.ID}, lease)
+	if _, err = w.Saver.DeleteForRuns(ctx, []string{c.ID}, lease); err != nil {
+		return err
+	}
+	if g := w.Graphs[c.Graph]; g != nil {
+		err = g.TakeAnswersBack(ctx, c.ThreadID, c.ID, lease)
+	}
 	return err
 }
 

@@ -31,6 +31,7 @@ const (
 // Given are the answers in force. The zero Given has none.
 type Given struct {
 	number  int64
+	Run     string         // the id of the run that stored the newest record; "" if it has none
 	Answers map[string]any // by the ids of their questions; nobody changes it
 }
 
@@ -51,15 +52,16 @@ func TakeGiven(pending []Write) (rest []Write, g Given) {
 		if n, _ := record["number"].(int64); n > g.number {
 			g.number = n
 			g.Answers, _ = record["answers"].(map[string]any)
+			g.Run, _ = record["run"].(string)
 		}
 	}
 	return rest, g
 }
 
-// Replace makes answers those in force. It returns the number of their record, which names it, and its value.
-func (g *Given) Replace(answers map[string]any) (number int64, record any) {
-	g.number, g.Answers = g.number+1, answers
-	return g.number, map[string]any{"number": g.number, "answers": answers}
+// Replace makes answers those in force, by a run. It returns the number of their record, which names it, and its value.
+func (g *Given) Replace(answers map[string]any, run string) (number int64, record any) {
+	g.number, g.Answers, g.Run = g.number+1, answers, run
+	return g.number, map[string]any{"number": g.number, "answers": answers, "run": run}
 }
 
 // With are the answers in force and others.
