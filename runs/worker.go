@@ -561,10 +561,11 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 	if _, err = w.Saver.DeleteForRuns(ctx, []string{c.ID}, lease); err != nil {
 		return err
 	}
-	if g := w.Graphs[c.Graph]; g != nil {
-		err = g.TakeAnswersBack(ctx, c.ThreadID, c.ID, lease)
+	g := w.Graphs[c.Graph]
+	if g == nil {
+		return nil
 	}
-	return err
+	return g.TakeAnswersBack(ctx, c.ThreadID, c.ID, lease)
 }
 
 // fire submits the runs of schedules that are due. The key makes one run of what several
