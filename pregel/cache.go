@@ -44,6 +44,7 @@ func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," 
 // ClearCache deletes the cached results of these nodes, or of all nodes if none are named. Without a
 // cache the error is ErrNoCache.
 func (g *Graph) ClearCache(ctx context.Context, nodes ...string) error {
+	g.mustBe()
 	if g.opts.Cache == nil {
 		return fmt.Errorf("clear cache of %q: %w", g.opts.Name, ErrNoCache)
 	}

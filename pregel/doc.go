@@ -158,6 +158,8 @@
 //     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - A question in a graph without a saver is ErrNoSaver: nobody could answer it.
 //   - A run with a breakpoint at a node that the graph lacks is refused. LangGraph never stops there.
+//   - A Command from outside that goes, or sends a packet, to a node that the graph lacks is refused. LangGraph
+//     ignores it.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
 //     LangGraph skips the node.
 //   - A body that runs again has to make the calls that ended before, at their places and

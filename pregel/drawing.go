@@ -148,6 +148,7 @@ func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []str
 // depth of levels; negative is all the way. It is LangGraph's xray. A graph inside that
 // does not begin in one node, or does not end in one, stays a node.
 func (g *Graph) DrawInside(levels int) Drawing {
+	g.mustBe()
 	d := g.Draw()
 	if levels == 0 {
 		return d

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -169,10 +170,30 @@ func LogError(err error) slog.Attr {
 	return slog.Any("error", err)
 }
 
-// Error is the value of the panic on one line. Of a value that holds itself, or very much, it is the
+// Error is the value of the panic, and the file and line where it was, on one line. Of a value that holds itself, or very much, it is the
 // type: to print it would overflow the stack, which no process survives.
 func (e *PanicError) Error() string {
-	return strings.Join(strings.FieldsFunc(e.text(), func(r rune) bool { return r == '\r' || r == '\n' }), "; ")
+	text := strings.Join(strings.FieldsFunc(e.text(), func(r rune) bool { return r == '\r' || r == '\n' }), "; ")
+	if at := e.place(); at != "" {
+		return text + " (" + at + ")"
+	}
+	return text
+}
+
+// place is the file, without its directories, and the line of the function that panicked; "" if the stack does
+// not say. It has no directories, because clients may be shown it. What a checkpoint has of the error is without it.
+func (e *PanicError) place() string {
+	_, frames, _ := bytes.Cut(e.Stack, []byte("\npanic("))
+	_, frames, _ = bytes.Cut(frames, []byte("\n")) // the rest of that line; then its place, and two lines for each caller
+	lines := strings.Split(string(frames), "\n")
+	for i := 1; i+1 < len(lines); i += 2 {
+		if strings.HasPrefix(lines[i], "runtime.") {
+			continue // that of an index out of range, or of a nil pointer
+		}
+		at, _, _ := strings.Cut(strings.TrimSpace(lines[i+1]), " ")
+		return at[strings.LastIndexAny(at, "/\\")+1:]
+	}
+	return ""
 }
 
 // text is the value of the panic as text.
@@ -296,10 +317,17 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 
 // RecursionError: the graph did not end within the limit of supersteps. The last checkpoint
 // is stored, and a run with nil goes on from there. It matches ErrRecursionLimit.
-type RecursionError struct{ Limit int }
+type RecursionError struct {
+	Limit     int
+	langGraph bool // the words are LangGraph's
+}
 
-// Error names the limit.
+// Error names the limit, and how to raise it.
 func (e *RecursionError) Error() string {
+	if !e.langGraph {
+		return fmt.Sprintf("%v: the graph did not end within %d supersteps. If it is no endless loop, raise RecursionLimit (over HTTP recursion_limit) of the run",
+			ErrRecursionLimit, e.Limit)
+	}
 	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting the recursion limit of the run (GRAPH_RECURSION_LIMIT)", e.Limit)
 }
 

@@ -149,10 +149,10 @@ type Graph struct {
 }
 
 // Saver is the saver that the graph was made with; nil if it stores nothing.
-func (g *Graph) Saver() saver.Saver { return g.opts.Saver }
+func (g *Graph) Saver() saver.Saver { return g.mustBe().opts.Saver }
 
 // Cache is the cache of results of nodes that the graph was compiled with; nil if there is none.
-func (g *Graph) Cache() cache.Cache { return g.opts.Cache }
+func (g *Graph) Cache() cache.Cache { return g.mustBe().opts.Cache }
 
 // New makes a Graph, or returns a GraphError that says what is wrong.
 func New(spec Spec, opts Options) (*Graph, error) {
@@ -341,8 +341,16 @@ func (g *Graph) known(k Keys) error {
 	return nil
 }
 
+// mustBe is g. It panics with a sentence if g is nil, which is what is left where the error of Compile was ignored.
+func (g *Graph) mustBe() *Graph {
+	if g == nil {
+		panic("pregel: the graph is nil: look at the error of Compile, New or Entrypoint")
+	}
+	return g
+}
+
 // Name is the graph's name.
-func (g *Graph) Name() string { return g.opts.Name }
+func (g *Graph) Name() string { return g.mustBe().opts.Name }
 
 // Nodes are the names of the nodes in the order of their declaration.
-func (g *Graph) Nodes() []string { return slices.Clone(g.order) }
+func (g *Graph) Nodes() []string { return slices.Clone(g.mustBe().order) }

@@ -10,15 +10,44 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// refuseKeys refuses values from outside, or the update of a Command, with keys that the graph does not know.
-func (g *Graph) refuseKeys(values any) error {
+// refuseUnknown refuses values from outside with keys that the graph does not know, and a Command whose update has
+// such keys, or which goes to a node that the graph does not have.
+func (g *Graph) refuseUnknown(values any) error {
+	if g.opts.LangGraph {
+		return nil
+	}
 	if cmd, ok := commandOf(values); ok {
+		if err := g.refuseGotos(cmd); err != nil {
+			return err
+		}
 		values = cmd.Update
 	}
-	if g.spec.CheckKeys == nil || g.opts.LangGraph || values == nil {
+	if g.spec.CheckKeys == nil || values == nil {
 		return nil
 	}
 	return g.spec.CheckKeys(values)
+}
+
+// refuseGotos refuses a Command that goes, or sends a packet, to a node that the graph does not have. What is for
+// the graph around is not looked at.
+func (g *Graph) refuseGotos(cmd Command) error {
+	if cmd.Graph == Parent {
+		return nil
+	}
+	gotos, err := gotoList(cmd.Goto)
+	if err != nil {
+		return err
+	}
+	for _, to := range gotos {
+		how, name := "goes", to
+		if s, ok := sendOf(to); ok {
+			how, name = "sends", s.Node
+		}
+		if name != End && g.nodes[name.(string)] == nil {
+			return &InvalidUpdateError{Reason: fmt.Sprintf("the Command %s to %q, which is no node", how, name)}
+		}
+	}
+	return nil
 }
 
 // inputWrites maps an input to writes to channels. It refuses values that the channels cannot take.

@@ -63,7 +63,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	}
 	switch l.pos.status {
 	case statusOutOf:
-		return &RecursionError{Limit: l.run.opts.RecursionLimit}
+		return &RecursionError{Limit: l.run.opts.RecursionLimit, langGraph: l.run.policy.langGraph}
 	case statusDraining:
 		reason, _ := l.run.opts.Control.DrainRequested()
 		return &DrainedError{Reason: reason}

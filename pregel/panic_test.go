@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,14 +62,30 @@ func TestPanicWithCycle(t *testing.T) {
 		}{1, "x"}, "panic: map[a:[1 2]]": map[string][]int{"a": {1, 2}},
 	} {
 		s := memory.New(memory.Options{})
+		_, _, line, _ := runtime.Caller(0)
 		g := fan(t, pregel.Options{Saver: s}, node("a", func(context.Context, any) (any, error) { panic(v) }))
+		line++
 		_, err := g.Invoke(ctx, pregel.Thread("t"), 1)
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
+		if err == nil || !strings.HasSuffix(err.Error(), want+fmt.Sprintf(" (panic_test.go:%d)", line)) {
 			t.Errorf("%T: %.200v", v, err)
 		}
 		state, err := g.GetState(ctx, pregel.Thread("t"))
 		if err != nil || len(state.Tasks) != 1 || fmt.Sprint(state.Tasks[0].Err) != want {
 			t.Errorf("%T is stored as %.200v, %v", v, state.Tasks, err)
+		}
+	}
+}
+
+// TestPanicOfRuntime: of a panic that the runtime makes, the place is the line of the node.
+func TestPanicOfRuntime(t *testing.T) {
+	var list []int
+	for name, f := range map[string]func(context.Context, any) (any, error){
+		"index": func(context.Context, any) (any, error) { return list[len(list)], nil },
+		"nil":   func(context.Context, any) (any, error) { return *(*int)(nil), nil },
+	} {
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", f))
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); err == nil || !regexp.MustCompile(`panic: runtime error: .* \(panic_test\.go:\d+\)$`).MatchString(err.Error()) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -228,13 +246,13 @@ func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
 	}
 }
 
-// TestPanicOnOneLine: the text of a panic is one line, however deep it is wrapped and whatever its value is, and a log
+// TestPanicOnOneLine: the text of a panic is one line with its place, and without its stack, however deep it is wrapped and whatever its value is, and a log
 // gets the stack beside it.
 func TestPanicOnOneLine(t *testing.T) {
 	for _, value := range []any{"a", "a\nb\r\n\nc", errors.New("x\ny"), []string{"\n"}} {
 		g := fan(t, pregel.Options{}, node("a", func(context.Context, any) (any, error) { panic(value) }))
 		_, err := g.Invoke(ctx, pregel.Address{}, 1)
-		if err == nil || strings.ContainsAny(err.Error(), "\r\n") || strings.Contains(err.Error(), "panic_test") || !strings.Contains(err.Error(), "panic: ") {
+		if err == nil || strings.ContainsAny(err.Error(), "\r\n") || strings.Count(err.Error(), "panic_test") != 1 || !strings.Contains(err.Error(), "panic: ") {
 			t.Errorf("%q: %q", value, err)
 		}
 		var log strings.Builder

@@ -31,6 +31,7 @@ import (
 // An error concerns the list of threads or ctx; the report then has what was judged so far. A thread that
 // breaks is in the report and is no error.
 func (g *Graph) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*PreflightReport, error) {
+	g.mustBe()
 	r := &PreflightReport{Graph: g.name, Version: g.version, Adapted: map[string]int{}, Ignored: map[string]int{}, Versions: map[string]int{},
 		Broken: []BrokenThread{}}
 	if s == nil {

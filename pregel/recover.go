@@ -104,6 +104,7 @@ type RecoverReport struct {
 // Recover may be called at any time and by several processes. It leaves a thread alone that
 // another run owns.
 func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, error) {
+	g.mustBe()
 	var report RecoverReport
 	if err := g.checkRecover(&o); err != nil {
 		return report, err
@@ -137,7 +138,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			r.Outcome, r.Interrupts, r.Waits = Held, state.Interrupts, state.Waits
 			<-slots
 			continue
-		case state.Status == saver.StatusWaiting && !state.due:
+		case (state.Status == saver.StatusWaiting || state.Status == saver.StatusSleeping) && !state.due:
 			r.Outcome, r.Interrupts, r.Waits = Asleep, state.Interrupts, state.Waits
 			<-slots
 			continue

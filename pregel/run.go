@@ -37,6 +37,7 @@ func (r *Result) Map() map[string]any {
 // input resumes the thread; a Command answers, updates and steers; anything else is new
 // input. Everything that ended is stored when Invoke returns, even if ctx was cancelled.
 func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOptions) (*Result, error) {
+	g.mustBe()
 	o := lastOf(opts)
 	if o.OutputKeys == nil {
 		o.OutputKeys = &g.output
@@ -103,6 +104,7 @@ var errRanTasks = errors.New("after tasks had run")
 // RunOptions.Modes choose what is shown, and RunOptions.Subgraphs shows graphs inside as
 // well.
 func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOptions) iter.Seq2[Event, error] {
+	g.mustBe()
 	return func(yield func(Event, error) bool) {
 		o := lastOf(opts)
 		modes, err := g.modesOf(ctx, o)

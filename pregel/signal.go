@@ -107,6 +107,7 @@ func (e *SignalTypeError) Unwrap() error { return e.Err }
 // signal is stored and a run that waits for it is due; who got an error may send it again, best with
 // SignalOptions.Key. The error matches saver.ErrNotFound if the thread does not exist.
 func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, opts ...SignalOptions) error {
+	g.mustBe()
 	o := lastOf(opts)
 	s, b := g.opts.Saver, g.inboxFor(threadID)
 	switch {
@@ -416,6 +417,7 @@ func (w *waitsReached) signals() (taken []signal) {
 // that came later, as far as the thread goes back when the checkpoints of the run are removed: what another
 // run's checkpoint came after stays taken. It is for who removes them, and owns the thread, before that.
 func (g *Graph) PutSignalsBack(ctx context.Context, threadID, runID string) error {
+	g.mustBe()
 	b := g.inboxFor(threadID)
 	if b == nil || g.opts.Saver == nil {
 		return nil
@@ -453,6 +455,7 @@ func (g *Graph) PutSignalsBack(ctx context.Context, threadID, runID string) erro
 // DeleteSignals removes the signals to a thread that nobody took, and what keeps those with a key from counting
 // twice. It is for who deletes the thread, after that: another thread that gets its id would receive them.
 func (g *Graph) DeleteSignals(ctx context.Context, threadID string) error {
+	g.mustBe()
 	b := g.inboxFor(threadID)
 	if b == nil {
 		return nil

@@ -318,7 +318,7 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	}
 	writes, err := commandWrites(cmd)
 	if err == nil && !l.run.nested() {
-		err = l.run.g.refuseKeys(cmd.Update)
+		err = l.run.g.refuseUnknown(cmd)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -443,7 +443,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 func (l *loop) inputWrites() ([]write, error) {
 	input := l.input
 	if !l.run.nested() {
-		if err := l.run.g.refuseKeys(l.input); err != nil {
+		if err := l.run.g.refuseUnknown(l.input); err != nil {
 			return nil, err
 		}
 	}

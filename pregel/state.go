@@ -21,7 +21,7 @@ type StateSnapshot struct {
 	// that the graph no longer has.
 	Next []string
 	// Status says how far the thread has come: it is done, waits for an answer or at a
-	// breakpoint, failed, or is unfinished. An unfinished thread still has tasks to run, or
+	// breakpoint, sleeps until an instant or a signal, failed, or is unfinished. An unfinished thread still has tasks to run, or
 	// lacks only the checkpoint that ends their superstep, because the process died or the
 	// run was cancelled or drained, or because a run is under way. Recover resumes it, and
 	// so does a run with nil; RunOptions.Unfinished says what new input does. A thread that
@@ -89,6 +89,7 @@ type Subgraph struct {
 // GetSubgraphs lists the graphs that nodes name. Each is followed by the graphs inside it,
 // whose namespaces contain a '|'.
 func (g *Graph) GetSubgraphs() []Subgraph {
+	g.mustBe()
 	var out []Subgraph
 	for _, name := range g.order {
 		if sub := g.subgraphOf(name); sub != nil {
@@ -161,6 +162,7 @@ type StateOptions struct {
 // checkpoint is shown as it was. If the thread has no checkpoint, or the one that is named
 // does not exist, the state is empty, the error nil, and Address what was asked for.
 func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) (*StateSnapshot, error) {
+	g.mustBe()
 	target, s, place, err := g.stateTarget(at)
 	if err != nil {
 		return nil, err
@@ -215,6 +217,7 @@ type HistoryQuery struct {
 // GetStateHistory yields the states of a thread, newest first, each as it was when its
 // superstep began. The listing reads the store at one moment.
 func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) iter.Seq2[*StateSnapshot, error] {
+	g.mustBe()
 	return func(yield func(*StateSnapshot, error) bool) {
 		target, s, at, err := g.stateTarget(a)
 		if err != nil {
@@ -283,6 +286,9 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {
 		snap.Interrupts = append(snap.Interrupts, answer.WithoutWaits(t.Interrupts)...)
+	}
+	if snap.Status == saver.StatusWaiting && len(snap.Waits) > 0 && len(snap.Interrupts) == 0 {
+		snap.Status = saver.StatusSleeping
 	}
 	if saved.Parent != nil {
 		p := addressOf(*saved.Parent, saved.Metadata)

@@ -15,10 +15,10 @@ type StateKey struct {
 
 // StateKeys are the keys that snapshots and streams show, in the order of their declaration.
 // A state without keys has the one key of its channel.
-func (g *Graph) StateKeys() []StateKey { return g.keys(g.stream) }
+func (g *Graph) StateKeys() []StateKey { return g.mustBe().keys(g.stream) }
 
 // OutputKeys are the keys of a run's result.
-func (g *Graph) OutputKeys() []StateKey { return g.keys(g.output) }
+func (g *Graph) OutputKeys() []StateKey { return g.mustBe().keys(g.output) }
 
 func (g *Graph) keys(sel Keys) []StateKey {
 	out := make([]StateKey, len(sel.Names))

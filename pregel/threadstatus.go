@@ -180,7 +180,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 				continue
 			}
 			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, x.given, false)
-			if err != nil || state.Status == saver.StatusWaiting {
+			if err != nil || state.Status == saver.StatusWaiting || state.Status == saver.StatusSleeping {
 				return true, err
 			}
 		}

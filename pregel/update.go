@@ -33,6 +33,7 @@ type UpdateOptions struct {
 // UpdateState changes the state of a thread and returns the address of the new checkpoint.
 // The tasks that the node's edges trigger replace those that were pending.
 func (g *Graph) UpdateState(ctx context.Context, at Address, u StateUpdate, opts ...UpdateOptions) (Address, error) {
+	g.mustBe()
 	return g.BulkUpdateState(ctx, at, [][]StateUpdate{{u}}, opts...)
 }
 
@@ -40,6 +41,7 @@ func (g *Graph) UpdateState(ctx context.Context, at Address, u StateUpdate, opts
 // that the one before made. A superstep that is refused stores nothing; those before it
 // remain.
 func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]StateUpdate, opts ...UpdateOptions) (Address, error) {
+	g.mustBe()
 	target, s, at, err := g.stateTarget(a)
 	if err != nil {
 		return Address{}, err
@@ -76,7 +78,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	return out, nil
 }
 
-// refuseUpdates is refuseKeys for updates, and for those of a copy.
+// refuseUpdates is refuseUnknown for updates, and for those of a copy.
 func (g *Graph) refuseUpdates(updates []StateUpdate) error {
 	for _, u := range updates {
 		var err error
@@ -84,7 +86,7 @@ func (g *Graph) refuseUpdates(updates []StateUpdate) error {
 			further, _ := u.Values.([]StateUpdate) // of another type: refused by copyUpdates
 			err = g.refuseUpdates(further)
 		} else {
-			err = g.refuseKeys(u.Values)
+			err = g.refuseUnknown(u.Values)
 		}
 		if err != nil {
 			return err

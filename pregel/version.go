@@ -18,10 +18,10 @@ import (
 //
 // Each checkpoint has the version of the graph that stored it: StateSnapshot.Version and
 // saver.ThreadInfo.Version show it.
-func (g *Graph) Version() string { return g.version }
+func (g *Graph) Version() string { return g.mustBe().version }
 
 // MigratesFrom reports whether one of Options.Migrations is for threads of a version.
-func (g *Graph) MigratesFrom(version string) bool { return g.migrations[version] != nil }
+func (g *Graph) MigratesFrom(version string) bool { return g.mustBe().migrations[version] != nil }
 
 // fingerprint hashes what Version says.
 func (g *Graph) fingerprint() string {

@@ -12,8 +12,13 @@ type Status string
 const (
 	// StatusDone: nothing is left to run.
 	StatusDone Status = "done"
-	// StatusWaiting: the thread stopped at a question or at a breakpoint.
+	// StatusWaiting: the thread stopped at a question or at a breakpoint. Savers, which read no values, also call a
+	// thread so that is StatusSleeping.
 	StatusWaiting Status = "waiting"
+	// StatusSleeping: the thread waits for an instant or a signal, and nobody is asked. No saver lists it and no
+	// ThreadQuery selects by it: what the thread waits for is in its pending writes, which pregel's GetState and
+	// saver/admin read.
+	StatusSleeping Status = "sleeping"
 	// StatusFailed: a task failed, or the run reached its limit of supersteps.
 	StatusFailed Status = "failed"
 	// StatusUnfinished: tasks are still to run, or their checkpoint is still to be

@@ -32,7 +32,7 @@ var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.S
 const (
 	anyStatus      = "any"
 	runningStatus  = "running"
-	sleepingStatus = "sleeping"
+	sleepingStatus = string(saver.StatusSleeping)
 )
 
 // threadStatus is how far a thread is.
@@ -148,8 +148,11 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 			at.saved, at.ran = made, true
 		}
 		switch at.state.Status {
-		case saver.StatusWaiting, saver.StatusUnfinished:
+		case saver.StatusWaiting, saver.StatusSleeping, saver.StatusUnfinished:
 			at.status = interrupted
+			if at.state.Status == saver.StatusSleeping && at.stele == string(saver.StatusWaiting) { // no run of the queue sleeps with it
+				at.stele = sleepingStatus
+			}
 			if len(at.state.Interrupts) > 0 && at.stele == sleepingStatus { // somebody is asked beside the wait
 				at.stele = string(saver.StatusWaiting)
 			}

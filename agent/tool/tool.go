@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/message/pyrepr"
@@ -59,8 +60,8 @@ func (s Unchecked) Validate(map[string]any) error { return nil }
 // ErrDefinition: a tool, or a list of tools, cannot be used.
 var ErrDefinition = errors.New("unusable tool")
 
-// New makes a tool of a function. Its arguments are read into an In, a struct, by the rules of
-// encoding/json. Arguments that s refuses, or that In cannot hold, are an *InvocationError, and
+// New makes a tool of a function. Its arguments are read into an In, a struct or another type that an object of JSON
+// can be read into, by the rules of encoding/json. Arguments that s refuses, or that In cannot hold, are an *InvocationError, and
 // f is not called.
 //
 // What f returns is the answer:
@@ -73,7 +74,7 @@ var ErrDefinition = errors.New("unusable tool")
 //   - anything else is the content as JSON.
 //
 // An error of f becomes an answer, or ends the run, as Options.Errors says. The error is
-// ErrDefinition if name is empty, f is nil, or s has no JSON.
+// ErrDefinition if name is empty, f is nil, s has no JSON, or In cannot hold an object.
 func New[In, Out any](name, description string, s Schema, f func(ctx context.Context, in In) (Out, error)) (Tool, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: it has no name", ErrDefinition)
@@ -88,7 +89,24 @@ func New[In, Out any](name, description string, s Schema, f func(ctx context.Con
 	if err != nil || !json.Valid(text) {
 		return nil, fmt.Errorf("%w: the schema of %q: %w", ErrDefinition, name, errors.Join(err, errSchema))
 	}
+	if in := reflect.TypeFor[In](); !takesObject(in) {
+		return nil, fmt.Errorf("%w: %q takes a %v; arguments are an object: make it a struct", ErrDefinition, name, in)
+	}
 	return &function[In, Out]{Definition{name, description, text}, s, f}, nil
+}
+
+// takesObject reports whether encoding/json reads an object into a t.
+func takesObject(t reflect.Type) bool {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return takesObject(t.Elem())
+	case reflect.Interface:
+		return t.NumMethod() == 0
+	}
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Map
 }
 
 // Must returns t, and panics if err is not nil. It is for tools that are variables of a package:

@@ -17,7 +17,8 @@
 //	0  done; verify and replica verify: nothing is damaged; salvage: nothing is lost
 //	1  verify and replica verify: damage was found; salvage: the new store is there, but not everything is in it;
 //	   import, export: something could not be copied, and was kept apart; erase-user:
-//	   something stayed that cannot be read
+//	   something stayed that cannot be read; erase: nothing matched, or a thread that was named
+//	   is not there
 //	2  the command could not do its work: bad arguments, no store, damage, a device error
 //	   or it was told to end (SIGINT, SIGTERM)
 //	3  the store, or the backup directory, is locked by another process

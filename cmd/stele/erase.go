@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 )
 
@@ -25,6 +26,7 @@ file is written anew, once for all of it, which needs as much free space as the 
 data take.
 
 Without --yes nothing is erased: it lists what would be, and may run beside a writer.
+If nothing matches, or a thread that --thread names is not there, the exit code is 1.
 With --yes it opens the store for writing: no other process may have it open. If it is
 interrupted, what it was to erase is deleted, or part of it, but files may still hold
 bytes: the same command again goes on, and so does the next program that opens the store.
@@ -48,7 +50,11 @@ program keeps, nor signals to the threads that nobody took: those lie below the 
 			}
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.EraseReport, error) {
 				o.Access, o.Progress = access, tell
-				return admin.Erase(cmd.Context(), args[0], o)
+				rep, err := admin.Erase(cmd.Context(), args[0], o)
+				if err == nil && (!rep.Matched() && rep.Pending == 0 || len(rep.Missing()) > 0) {
+					a.code = exitFound
+				}
+				return rep, err
 			}, func(p *printer, rep *admin.EraseReport) { printErase(p, rep, filterHint(e.filters)) })
 		},
 	}
@@ -63,6 +69,9 @@ program keeps, nor signals to the threads that nobody took: those lie below the 
 // options returns the options that the flags describe.
 func (e *eraseFlags) options() (admin.EraseOptions, error) {
 	o := admin.EraseOptions{Threads: e.threads, DryRun: !e.yes}
+	if len(e.threads)+len(e.filters)+len(e.items) == 0 {
+		return o, &said{"say what to erase: --thread ID, --filter KEY=VALUE or --items PREFIX; see stele erase --help", saver.ErrInvalid}
+	}
 	var err error
 	if o.Metadata, err = parseFilter(e.filters); err != nil {
 		return o, err
@@ -115,7 +124,17 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 	if rep.DryRun && rep.Tight() {
 		p.line("%s are free; the rewrite may need up to %s", size(rep.FreeBytes), size(rep.BytesBefore))
 	}
-	if rep.DryRun {
+	if missing := rep.Missing(); len(missing) > 0 {
+		p.line("not there: %s", some(missing))
+	}
+	switch {
+	case !rep.Matched() && rep.DryRun:
+		p.line("nothing matches; nothing was erased")
+		return
+	case !rep.Matched():
+		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)", size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
+		return
+	case rep.DryRun:
 		p.line("would erase %s; nothing was erased, say --yes to do it", what)
 		return
 	}

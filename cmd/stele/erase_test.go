@@ -22,7 +22,7 @@ import (
 
 // eraseSizes are the sizes of files in what erase and verify say: a log that is idle for
 // some milliseconds writes a sync mark.
-var eraseSizes = regexp.MustCompile(`("bytes_(?:before|after)": ?|"files": ?\d+,\s*"bytes": ?|items: |-> |clean: \d+ files, )\d[0-9.]*( KiB)?`)
+var eraseSizes = regexp.MustCompile(`("bytes_(?:before|after)": ?|"files": ?\d+,\s*"bytes": ?|items: |-> |clean: \d+ files, |all the same: )\d[0-9.]*( KiB)?`)
 
 // TestErase pins what erase and threads --filter say.
 func TestErase(t *testing.T) {

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,11 +48,46 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return a.code
 	}
-	a.report(hint(err, cmd.Flags().Args()))
+	a.report(inShell(hint(err, cmd.Flags().Args()), cmd.Flags().Args()))
 	if errors.Is(err, fault.ErrLocked) {
 		return exitLocked
 	}
 	return exitFailed
+}
+
+// said is an error in the words of the shell, in place of those of the error that it wraps.
+type said struct {
+	text string
+	err  error
+}
+
+// Error is the text.
+func (e *said) Error() string { return e.text }
+
+// Unwrap returns the error as the program knows it.
+func (e *said) Unwrap() error { return e.err }
+
+// inShell says in the words of the shell what a store in use, and a file in place of a directory, mean.
+func inShell(err error, args []string) error {
+	var locked *fault.LockedError
+	if errors.As(err, &locked) {
+		holder := locked.Holder
+		if holder == "" {
+			holder = "unknown"
+		}
+		text := fmt.Sprintf("store %s is open in another process (%s): stop it first. Commands that only read work beside it", locked.Dir, holder)
+		return &said{strings.Replace(err.Error(), locked.Error(), text, 1), err}
+	}
+	var failed *fs.PathError
+	if !errors.As(err, &failed) || !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	for _, arg := range args {
+		if st, serr := os.Stat(arg); serr == nil && !st.IsDir() && (failed.Path == arg || strings.HasPrefix(failed.Path, arg+string(filepath.Separator))) {
+			return &said{fmt.Sprintf("%s is a file; name the directory of a store", arg), err}
+		}
+	}
+	return err
 }
 
 // hint adds to an error about a store that is kept in a bucket how to name that, or go back to it, and to one
@@ -92,7 +130,7 @@ func (a *app) root() *cobra.Command {
 
 Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
 signal, release, replica detach and studio --write works beside a running writer and changes nothing.
-Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
+Exit codes: 0 done, 1 damage found, something lost, not copied or not there, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,11 +32,11 @@ func (a *app) showCmd() *cobra.Command {
 				if cmd.Flags().Changed("ns") {
 					ns = &cfg.Namespace
 				}
-				return a.printHistory(cmd, d, cfg.ThreadID, ns, history)
+				return noThread(cmd.Context(), d, args, a.printHistory(cmd, d, cfg.ThreadID, ns, history))
 			}
 			v, err := admin.Show(cmd.Context(), d, cfg)
 			if err != nil {
-				return err
+				return noThread(cmd.Context(), d, args, err)
 			}
 			return a.print(v, func(p *printer) { printCheckpoint(p, v, width) })
 		},
@@ -45,6 +47,17 @@ func (a *app) showCmd() *cobra.Command {
 	f.IntVar(&history, "history", 0, "list that many checkpoints instead, newest first; 0 for all")
 	f.IntVar(&width, "width", 400, "bytes of each value shown; 0 for all")
 	return cmd
+}
+
+// noThread says that the thread of args is not in the store, if err is because of that.
+func noThread(ctx context.Context, s saver.Saver, args []string, err error) error {
+	if !errors.Is(err, saver.ErrNotFound) {
+		return err
+	}
+	if _, there, terr := saver.ThreadOf(ctx, s, args[1]); there || terr != nil {
+		return err
+	}
+	return &said{fmt.Sprintf("no thread %q; see stele threads %s", args[1], args[0]), err}
 }
 
 func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
@@ -151,7 +164,7 @@ func (a *app) diffCmd() *cobra.Command {
 			cfg.ThreadID = args[1]
 			diff, err := admin.Diff(cmd.Context(), d, cfg, args[2], args[3])
 			if err != nil {
-				return err
+				return noThread(cmd.Context(), d, args, err)
 			}
 			return a.print(diff, func(p *printer) { printDiff(p, diff, width) })
 		},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver/admin"
 )
 
 // signalFlags are those of the command signal.
@@ -47,17 +49,18 @@ func (a *app) signal(ctx context.Context, args []string, f *signalFlags) error {
 		return fmt.Errorf("--value %s: %w", f.value, err)
 	}
 	var in *stores
+	dir, thread, name := "", args[len(args)-2], args[len(args)-1]
 	switch {
 	case (f.postgres != "") == (len(args) == 3):
 		return errors.New("name the directory of a store, or a database by --postgres, then the thread and the signal")
 	case f.postgres != "":
 		in, err = openDatabase(ctx, f.postgres, f.schema)
 	default:
-		in, err = a.openStores(ctx, args[0], false)
-		args = args[1:]
+		dir = args[0]
+		in, err = a.openStores(ctx, dir, false)
 	}
 	if errors.Is(err, fault.ErrLocked) {
-		return fmt.Errorf("%w. A server that holds it takes signals: POST /stele/threads/%s/signals/%s", err, args[0], args[1])
+		return fmt.Errorf("%w. A server that holds it takes signals: POST /stele/threads/%s/signals/%s", err, thread, name)
 	}
 	if err != nil {
 		return err
@@ -66,7 +69,15 @@ func (a *app) signal(ctx context.Context, args []string, f *signalFlags) error {
 	g, err := pregel.Entrypoint("signal", func(context.Context, any) (any, error) { return nil, nil },
 		pregel.EntrypointOptions{Options: pregel.Options{Saver: in.saver, Store: in.items}})
 	if err == nil {
-		err = g.Signal(ctx, args[0], args[1], value, pregel.SignalOptions{Key: f.key, Queue: in.queue})
+		err = g.Signal(ctx, thread, name, value, pregel.SignalOptions{Key: f.key, Queue: in.queue})
+	}
+	var awaited []string
+	if err == nil {
+		if waits, err := admin.WaitsOf(ctx, in.saver, thread); err == nil { // else it is sent all the same
+			awaited = waits.Signals
+		}
+	} else if dir != "" {
+		err = noThread(ctx, in.saver, []string{dir, thread}, err)
 	}
 	if err := errors.Join(err, in.end()); err != nil {
 		return err
@@ -74,6 +85,13 @@ func (a *app) signal(ctx context.Context, args []string, f *signalFlags) error {
 	sent := struct {
 		Thread string `json:"thread"`
 		Signal string `json:"signal"`
-	}{args[0], args[1]}
-	return a.print(sent, func(p *printer) { p.line("sent %s to thread %s", printable(sent.Signal), printable(sent.Thread)) })
+		// Awaited are the signals that the thread waits for, of which this may be none: it is kept then.
+		Awaited []string `json:"awaited,omitempty"`
+	}{thread, name, awaited}
+	return a.print(sent, func(p *printer) {
+		p.line("sent %s to thread %s", printable(name), printable(thread))
+		if len(awaited) > 0 && !slices.Contains(awaited, name) {
+			p.line("the thread waits for %s; %s is kept until something receives it", some(awaited), printable(name))
+		}
+	})
 }

@@ -72,7 +72,18 @@ func TestSignalCommand(t *testing.T) {
 		in := open()
 		work(in, runs.Run.Asleep)
 		must(in.end())
-		send(exitFailed, "not found", "order 8", "paid")
+		if place[0] != "--postgres" {
+			for want, args := range map[string][]string{
+				"order 7": {"threads", place[0], "--status", "sleeping"}, "no threads": {"threads", place[0], "--status", "waiting"},
+				"0 of them waiting, 1 sleeping": {"stats", place[0]}, "status      sleeping": {"show", place[0], "order 7"},
+			} {
+				if out, stderr, code := stele(t, args...); code != exitDone || !strings.Contains(out, want) {
+					t.Errorf("%q: exit code %d, %s%s, want %q", args, code, out, stderr, want)
+				}
+			}
+		}
+		send(exitFailed, "thread \"order 8\"", "order 8", "paid")
+		send(exitDone, "waits for paid; other is kept", "order 7", "other")
 		send(exitFailed, "it is no JSON", "order 7", "paid", "--value", "much")
 		send(exitFailed, "has no name", "order 7", "")
 		send(exitDone, "sent paid to thread order 7", "order 7", "paid", "--value", `{"sum": 9007199254740993}`, "--key", "a")

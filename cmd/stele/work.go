@@ -59,7 +59,11 @@ something deleted may be back; 2: nothing was saved.`,
 
 func printSalvage(p *printer, rep *admin.SalvageReport) {
 	for _, f := range rep.Damage {
-		p.line("DAMAGE  %s", f)
+		derived := ""
+		if f.Derived() {
+			derived = "; it is made of other data: nothing is lost by it"
+		}
+		p.line("DAMAGE  %s%s", f, derived)
 	}
 	for _, l := range rep.LostParts {
 		p.line("LOST    an unknown number of checkpoints of %s (%s:%d)", some(l.Threads), l.Finding.File, l.Finding.Offset)
@@ -81,7 +85,7 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 	case !rep.Complete():
 		verdict = "everything that was found was saved"
 	}
-	p.line("%s: %s, %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
+	p.line("%s: %s, %s, %d other; %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Runs, "run"), rep.Other, plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
 		rep.Output, rep.Took.Round(time.Millisecond))
 }
 

@@ -31,7 +31,6 @@ func TestCommandBeginsAThread(t *testing.T) {
 		{pregel.Command{Goto: []any{"b", packet}}, []string{"a", "b", "c of p", "b"}, nil},
 		{pregel.Command{Goto: packet, Update: update}, []string{"in", "a", "c of p", "b"}, []string{"in", "in", "a", "c of p", "b"}},
 		{pregel.Command{Update: update}, []string{"in", "a", "b"}, []string{"in", "in", "a", "b"}},
-		{pregel.Command{Goto: "nobody"}, []string{"a", "b"}, nil},
 	} {
 		for _, langGraph := range []bool{false, true} {
 			for _, d := range durabilities {

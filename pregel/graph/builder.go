@@ -310,26 +310,26 @@ func (b *Builder) validate() error {
 		}
 		return nil
 	}
-	target := func(name string) error {
+	target := func(name string, from ...string) error {
 		if name != End && !known(name) {
-			return &pregel.GraphError{Node: name, Reason: "Found edge ending at unknown node"}
+			return &pregel.GraphError{Node: name, Reason: fmt.Sprintf("Found edge ending at unknown node; it begins at %q", from)}
 		}
 		return nil
 	}
 	var checks []error
 	for _, e := range b.edges {
-		checks = append(checks, source(e.from), target(e.to))
+		checks = append(checks, source(e.from), target(e.to, e.from))
 	}
 	for _, j := range b.joins {
 		for _, f := range j.from {
 			checks = append(checks, source(f))
 		}
-		checks = append(checks, target(j.to))
+		checks = append(checks, target(j.to, j.from...))
 	}
 	for _, br := range b.branches {
 		checks = append(checks, source(br.from))
 		for _, label := range br.order {
-			checks = append(checks, target(br.ends[label]))
+			checks = append(checks, target(br.ends[label], br.from))
 		}
 		for _, k := range br.reads {
 			if !b.schema.has(k) {
@@ -339,7 +339,7 @@ func (b *Builder) validate() error {
 	}
 	for _, n := range b.nodes {
 		for _, t := range n.opts.Targets {
-			checks = append(checks, target(t))
+			checks = append(checks, target(t, n.name))
 		}
 	}
 	for _, err := range checks {

@@ -53,7 +53,7 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	case b.strict:
 		spec.CheckKeys = b.checkKeys
 	case !b.schema.isRoot():
-		spec.CheckKeys = b.checkStruct
+		spec.CheckKeys = b.checkSome
 	}
 	if len(o.Modes) == 0 {
 		o.Modes = []pregel.Mode{pregel.ModeUpdates}

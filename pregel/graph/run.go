@@ -20,7 +20,15 @@ type Graph[S any] struct {
 
 // Untyped is the graph in the engine's terms, for all that has no typed form: several
 // updates at once, drawings, names of nodes, and its use as a Subgraph.
-func (g *Graph[S]) Untyped() *pregel.Graph { return g.g }
+func (g *Graph[S]) Untyped() *pregel.Graph { return g.mustBe().g }
+
+// mustBe is g. It panics with a sentence if g is nil, which is what is left where the error of Compile was ignored.
+func (g *Graph[S]) mustBe() *Graph[S] {
+	if g == nil {
+		panic("graph: the graph is nil: look at the error of Compile")
+	}
+	return g
+}
 
 // Result is the outcome of a run.
 type Result[S any] struct {
@@ -52,7 +60,7 @@ type Command[S any] struct {
 // crash, that is finished first. If another run has the thread, the error is
 // pregel.ErrConflict. Everything that ended is stored when Run returns.
 func (g *Graph[S]) Run(ctx context.Context, at pregel.Address, input S, opts ...pregel.RunOptions) (*Result[S], error) {
-	values, err := g.t.values(&input, true)
+	values, err := g.mustBe().t.values(&input, true)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +91,11 @@ func (g *Graph[S]) Do(ctx context.Context, at pregel.Address, c Command[S], opts
 }
 
 func (g *Graph[S]) invoke(ctx context.Context, at pregel.Address, input any, opts []pregel.RunOptions) (*Result[S], error) {
+	g.mustBe()
 	if err := checkOptions(opts); err != nil {
 		return nil, err
 	}
-	res, err := g.g.Invoke(ctx, at, input, opts...)
+	res, err := g.Untyped().Invoke(ctx, at, input, opts...)
 	if err != nil {
 		return nil, g.explain(at, err)
 	}
@@ -107,6 +116,7 @@ func checkOptions(opts []pregel.RunOptions) error {
 
 // input is a Command in the engine's terms.
 func (g *Graph[S]) input(c Command[S]) (any, error) {
+	g.mustBe()
 	if c.Input != nil {
 		if c.Resume != nil || c.Update != nil {
 			return nil, &pregel.ArgumentError{Field: "Input", Reason: "stands alone in a Command"}
@@ -134,6 +144,7 @@ func (g *Graph[S]) input(c Command[S]) (any, error) {
 
 // edit calls a function that names writes outside of a run.
 func (g *Graph[S]) edit(f func(fields *S) Update) (resolved, error) {
+	g.mustBe()
 	if f == nil {
 		return resolved{}, nil
 	}
@@ -160,7 +171,7 @@ type Event[S any] struct {
 // cancels the run; everything that ended is stored when Stream returns. RunOptions.Modes
 // choose what is shown.
 func (g *Graph[S]) Stream(ctx context.Context, at pregel.Address, input S, opts ...pregel.RunOptions) iter.Seq2[Event[S], error] {
-	values, err := g.t.values(&input, true)
+	values, err := g.mustBe().t.values(&input, true)
 	return g.stream(ctx, at, values, err, opts)
 }
 
@@ -179,7 +190,7 @@ func (g *Graph[S]) stream(ctx context.Context, at pregel.Address, input any, err
 			yield(Event[S]{}, err)
 			return
 		}
-		for e, err := range g.g.Stream(ctx, at, input, opts...) {
+		for e, err := range g.Untyped().Stream(ctx, at, input, opts...) {
 			out := Event[S]{Event: e}
 			if m, ok := e.Data.(map[string]any); ok && err == nil && e.Mode == pregel.ModeValues && len(e.NS) == 0 {
 				out.State = new(S)
@@ -213,14 +224,14 @@ func (g *Graph[S]) snapshot(ctx context.Context, at pregel.Address, snap *pregel
 // State returns the state at an address; see pregel.Graph.GetState. Namespace addresses
 // only graphs with the same state.
 func (g *Graph[S]) State(ctx context.Context, at pregel.Address, opts ...pregel.StateOptions) (*Snapshot[S], error) {
-	snap, err := g.g.GetState(ctx, at, opts...)
+	snap, err := g.Untyped().GetState(ctx, at, opts...)
 	return g.snapshot(ctx, at, snap, err)
 }
 
 // History yields the states of a thread, newest first; see pregel.Graph.GetStateHistory.
 func (g *Graph[S]) History(ctx context.Context, at pregel.Address, q pregel.HistoryQuery) iter.Seq2[*Snapshot[S], error] {
 	return func(yield func(*Snapshot[S], error) bool) {
-		for snap, err := range g.g.GetStateHistory(ctx, at, q) {
+		for snap, err := range g.Untyped().GetStateHistory(ctx, at, q) {
 			out, err := g.snapshot(ctx, at, snap, err)
 			if !yield(out, err) || err != nil {
 				return
@@ -249,7 +260,7 @@ func (g *Graph[S]) Update(ctx context.Context, at pregel.Address, change func(fi
 	if n := len(opts); n > 0 {
 		o = opts[n-1]
 	}
-	out, err := g.g.UpdateState(ctx, at, pregel.StateUpdate{Values: r.output(), AsNode: o.AsNode}, o.UpdateOptions)
+	out, err := g.Untyped().UpdateState(ctx, at, pregel.StateUpdate{Values: r.output(), AsNode: o.AsNode}, o.UpdateOptions)
 	return out, g.explain(at, err)
 }
 
@@ -275,13 +286,13 @@ func (g *Graph[S]) Fork(ctx context.Context, at pregel.Address, change func(fiel
 // Recover goes on with every thread of the graph that a crash left unfinished; see
 // pregel.Graph.Recover.
 func (g *Graph[S]) Recover(ctx context.Context, o pregel.RecoverOptions) (pregel.RecoverReport, error) {
-	return g.g.Recover(ctx, o)
+	return g.Untyped().Recover(ctx, o)
 }
 
 // Preflight says what the graph makes of the threads that other versions of it left; see
 // pregel.Graph.Preflight. It names fields of S.
 func (g *Graph[S]) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*pregel.PreflightReport, error) {
-	r, err := g.g.Preflight(ctx, s, q)
+	r, err := g.Untyped().Preflight(ctx, s, q)
 	for i := range r.Broken {
 		if b := &r.Broken[i]; b.Namespace == "" {
 			if at, ok := g.t.state.byKey[b.Channel]; ok {

@@ -3,6 +3,8 @@ package graph_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -107,9 +109,9 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// TestUnknownStruct: a struct of which nothing would be taken is no input and no update of an untyped
-// graph. One that sets a key, or nothing, and a map are.
-func TestUnknownStruct(t *testing.T) {
+// TestUnknownInput: a struct or a map of which nothing would be taken is no input and no update of an untyped
+// graph. One that has a key of the state among others, or nothing, is.
+func TestUnknownInput(t *testing.T) {
 	type state struct {
 		Text string `stele:"text"`
 		More int
@@ -122,16 +124,95 @@ func TestUnknownStruct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := pregel.Thread("t")
-		for _, c := range []struct {
+		for i, c := range []struct {
 			input   any
 			refused bool
-		}{{state{Text: "x", More: 1}, false}, {&other{"x"}, true}, {other{"x"}, true}, {other{}, false}, {map[string]any{"Text": "x"}, false}} {
-			if _, err := g.Invoke(t.Context(), at, c.input); errors.Is(err, pregel.ErrInvalidUpdate) != (c.refused && !langGraph) {
-				t.Errorf("LangGraph %v: input %T: %v", langGraph, c.input, err)
+		}{{state{Text: "x", More: 1}, false}, {&other{"x"}, true}, {other{"x"}, true}, {other{}, false}, {map[string]any{"Text": "x"}, true},
+			{pregel.Pairs{{Key: "Text", Value: "x"}}, true}, {map[string]any{"Text": "x", "text": "y"}, false},
+			{map[string]any{}, false}} {
+			calls := map[string]func(at pregel.Address) error{
+				"input": func(at pregel.Address) error { _, err := g.Invoke(t.Context(), at, c.input); return err },
+				"command": func(at pregel.Address) error {
+					_, err := g.Invoke(t.Context(), at, pregel.Command{Update: c.input, Goto: "n"})
+					return err
+				},
+				"update": func(at pregel.Address) error {
+					_, err := g.UpdateState(t.Context(), at, pregel.StateUpdate{Values: c.input, AsNode: "n"})
+					return err
+				},
 			}
-			if _, err := g.UpdateState(t.Context(), at, pregel.StateUpdate{Values: c.input, AsNode: "n"}); errors.Is(err, pregel.ErrInvalidUpdate) != (c.refused && !langGraph) {
-				t.Errorf("LangGraph %v: update %T: %v", langGraph, c.input, err)
+			for name, call := range calls {
+				at := pregel.Thread(fmt.Sprint(name, i))
+				err := call(at)
+				if errors.Is(err, pregel.ErrInvalidUpdate) != (c.refused && !langGraph) {
+					t.Errorf("LangGraph %v: %s %T %v: %v", langGraph, name, c.input, c.input, err)
+				}
+				if st, err2 := g.GetState(t.Context(), at); err2 != nil || err != nil && st.Address.CheckpointID != "" {
+					t.Errorf("LangGraph %v: %s %T: something is stored: %v, %v", langGraph, name, c.input, st, err2)
+				}
+			}
+		}
+	}
+}
+
+// TestUnknownGoto: a Command from outside that goes, or sends a packet, to a node that the graph does not have is
+// refused, on an empty thread, beside an answer and as an update, and nothing is stored. Options.LangGraph
+// ignores it.
+func TestUnknownGoto(t *testing.T) {
+	ctx := t.Context()
+	for _, langGraph := range []bool{false, true} {
+		b := graph.New(graph.Key("text", channel.LastValue[string]()))
+		b.Node("ask", func(ctx context.Context, _ any) (any, error) {
+			answer, err := pregel.AskFor[string](ctx, "?")
+			return map[string]any{"text": answer}, err
+		}).Edge(graph.Start, "ask")
+		g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph})
+		if err != nil {
+			t.Fatal(err)
+		}
+		invoke := func(at pregel.Address, cmd pregel.Command) error { _, err := g.Invoke(ctx, at, cmd); return err }
+		for name, call := range map[string]func(at pregel.Address, cmd pregel.Command) error{
+			"run":         invoke,
+			"with answer": func(at pregel.Address, cmd pregel.Command) error { cmd.Resume = "yes"; return invoke(at, cmd) },
+			"update": func(at pregel.Address, cmd pregel.Command) error {
+				_, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: cmd, AsNode: "ask"})
+				return err
+			},
+		} {
+			for _, begun := range []bool{false, true} {
+				if name == "with answer" && !begun {
+					continue // nothing asks
+				}
+				for i, c := range []struct {
+					to   any
+					says string // what the error says; "" if there is none
+				}{{"nope", `goes to "nope", which is no node`}, {[]any{"ask", "nope"}, `goes to "nope"`}, {pregel.Send{Node: "nope"}, `sends to "nope", which is no node`},
+					{graph.End, ""}, {"ask", ""}, {pregel.Send{Node: "ask"}, ""}} {
+					at := pregel.Thread(fmt.Sprint(name, begun, i))
+					if begun {
+						if _, err := g.Invoke(ctx, at, map[string]any{"text": "x"}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					before, err := g.GetState(ctx, at)
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = call(at, pregel.Command{Goto: c.to, Update: map[string]any{"text": "y"}})
+					if c.says == "" || langGraph {
+						if err != nil && strings.Contains(err.Error(), "no node") {
+							t.Errorf("LangGraph %v: %s to %v: %v", langGraph, name, c.to, err)
+						}
+						continue
+					}
+					if !errors.Is(err, pregel.ErrInvalidUpdate) || !strings.Contains(err.Error(), c.says) {
+						t.Errorf("%s to %v, begun %v: %v", name, c.to, begun, err)
+					}
+					after, err := g.GetState(ctx, at)
+					if err != nil || after.Address.CheckpointID != before.Address.CheckpointID || !reflect.DeepEqual(after.Values, before.Values) || len(after.Interrupts) != len(before.Interrupts) {
+						t.Errorf("%s to %v, begun %v: something is stored: %v, was %v, %v", name, c.to, begun, after, before, err)
+					}
+				}
 			}
 		}
 	}

@@ -69,15 +69,24 @@ func (b *Builder) checkKeys(values any) error {
 	return nil
 }
 
-// checkStruct refuses a struct that sets fields and no key of the state, such as a message in place
-// of a map that has it. A map may have other keys alone: that of a program in another language, or
-// of a graph whose node is this one.
-func (b *Builder) checkStruct(values any) error {
+// checkSome refuses values that have keys, and none of the state: a mistyped key, or a message in place of a
+// map that has it. Beside a key of the state others are ignored.
+func (b *Builder) checkSome(values any) error {
 	pairs, ok := structPairs(values)
-	if !ok || len(pairs) == 0 || slices.ContainsFunc(pairs, func(p pregel.Pair) bool { return b.schema.has(p.Key) }) {
+	if !ok {
+		pairs, _ = pregel.PairsOf(values)
+	}
+	if len(pairs) == 0 || slices.ContainsFunc(pairs, func(p pregel.Pair) bool { return b.schema.has(p.Key) || b.aliases[p.Key] != "" }) {
 		return nil
 	}
-	return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("no field of %T is a key of the state, which has %q", values, b.schema.keys)}
+	if ok {
+		return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("no field of %T is a key of the state, which has %q", values, b.schema.keys)}
+	}
+	given := make([]string, len(pairs))
+	for i, p := range pairs {
+		given[i] = p.Key
+	}
+	return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("none of %q is a key of the state, which has %q", given, b.schema.keys)}
 }
 
 // deref is the Send or Command that v points to, or else v itself. A nil pointer is nil: a node

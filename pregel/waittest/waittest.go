@@ -196,7 +196,11 @@ func (f *fixture) run(g *pregel.Graph, input any, questions, waits int, opts ...
 	snap := f.state(g)
 	f.wantWaiting(snap.Interrupts, snap.Waits, questions, waits)
 	info, found, err := saver.ThreadOf(f.t.Context(), f.s, "t")
-	if want := saver.StatusWaiting; err != nil || !found || questions+waits > 0 && (info.Status != want || snap.Status != want) {
+	want := saver.StatusWaiting
+	if questions == 0 {
+		want = saver.StatusSleeping
+	}
+	if err != nil || !found || questions+waits > 0 && (info.Status != saver.StatusWaiting || snap.Status != want) {
 		f.t.Fatalf("the thread: %+v, %v; its state %q", info, err, snap.Status)
 	}
 	return res

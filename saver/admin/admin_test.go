@@ -109,7 +109,7 @@ func TestUnknownThreads(t *testing.T) {
 		}
 	}
 	sv, err := Salvage(ctx, dir, filepath.Join(root, "new"), SalvageOptions{})
-	if err != nil || !sv.Complete() || sv.Threads != 4 || sv.Entries != 4 {
+	if err != nil || !sv.Complete() || sv.Threads != 1 || sv.Other != 3 || sv.Entries != 4 {
 		t.Errorf("salvage: %+v, %v", sv, err)
 	}
 }

@@ -3,13 +3,11 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
@@ -55,12 +53,33 @@ func (r *EraseReport) Tight() bool { return r.FreeBytes >= 0 && r.FreeBytes < r.
 // Nothing reports whether there was nothing to erase.
 func (r *EraseReport) Nothing() bool { return len(r.Threads)+len(r.Items)+r.Pending == 0 }
 
+// Missing returns the threads that were named and are not in the store, sorted. All files were written anew all
+// the same: they may have held bytes of one that was deleted.
+func (r *EraseReport) Missing() []string {
+	var missing []string
+	for _, t := range r.Threads {
+		if t.UpdatedAt.IsZero() {
+			missing = append(missing, t.ThreadID)
+		}
+	}
+	return missing
+}
+
+// Matched reports whether the store has anything of what was named.
+func (r *EraseReport) Matched() bool {
+	items := 0
+	for _, i := range r.Items {
+		items += i.Items
+	}
+	return len(r.Threads) > len(r.Missing()) || items > 0
+}
+
 // Erase erases threads and items of the store in dir, with one rewrite of its files. See
 // saver.Eraser for what is erased and what is not. It opens the store for writing. A dry run
 // opens it for reading, so a writer may be at work.
 //
 // Errors are those of disk.Open and EraseOpen. After fault.LockedError, the process that has
-// the store open can call EraseOpen.
+// the store open can call EraseOpen, or disk.Saver.EraseRequest.
 func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -75,9 +94,6 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 		return EraseOpen(ctx, d, o)
 	}
 	d, err := o.Access.openToRewrite(dir)
-	if errors.Is(err, fault.ErrLocked) {
-		return nil, fmt.Errorf("%w. The process that holds it can erase: admin.EraseOpen, or disk.Saver.EraseRequest", err)
-	}
 	if err != nil {
 		return nil, err
 	}

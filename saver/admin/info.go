@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
 )
 
@@ -149,6 +150,7 @@ type StoreStats struct {
 	Dir          string  `json:"dir"`
 	Threads      int     `json:"threads"`
 	Waiting      int     `json:"waiting"`    // threads at a question or a breakpoint
+	Sleeping     int     `json:"sleeping"`   // threads that wait for an instant or a signal, and ask nobody
 	Failed       int     `json:"failed"`     // threads whose last run failed
 	Unfinished   int     `json:"unfinished"` // threads whose run is under way, or ended early
 	Runs         int     `json:"runs"`
@@ -201,29 +203,42 @@ func Stats(dir string, a Access) (*StoreStats, error) {
 		return nil, err
 	}
 	defer func() { _ = d.Close() }() // read-only
-	for t, err := range threads(context.Background(), d, ThreadQuery{All: true}, false) {
-		if err != nil {
-			return nil, err
+	s.Threads, s.Runs, s.Other, err = countKinds(context.Background(), d, func(t ThreadRow) {
+		switch t.Status {
+		case saver.StatusWaiting:
+			s.Waiting++
+		case saver.StatusSleeping:
+			s.Sleeping++
+		case saver.StatusFailed:
+			s.Failed++
+		case saver.StatusUnfinished:
+			s.Unfinished++
 		}
-		switch t.Kind {
-		case "thread":
-			s.Threads++
-			switch t.Status {
-			case saver.StatusWaiting:
-				s.Waiting++
-			case saver.StatusFailed:
-				s.Failed++
-			case saver.StatusUnfinished:
-				s.Unfinished++
-			}
-		case "run":
-			s.Runs++
-		default:
-			s.Other++
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	if s.FreeBytes, err = a.fs().FreeSpace(dir); err != nil {
 		return nil, fmt.Errorf("free space of %s: %w", dir, err)
 	}
 	return s, nil
+}
+
+// countKinds counts what a store keeps, and calls seen with each thread of LangGraph's.
+func countKinds(ctx context.Context, d *disk.Saver, seen func(ThreadRow)) (threadCount, runs, other int, err error) {
+	for t, err := range threads(ctx, d, ThreadQuery{All: true}, false) {
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		switch t.Kind {
+		case "thread":
+			threadCount++
+			seen(t)
+		case "run":
+			runs++
+		default:
+			other++
+		}
+	}
+	return threadCount, runs, other, nil
 }

@@ -25,7 +25,9 @@ type SalvageOptions struct {
 type SalvageReport struct {
 	Source  string `json:"source"`
 	Output  string `json:"output"`
-	Threads int    `json:"threads"` // saved: threads and runs
+	Threads int    `json:"threads"` // saved; this and the next two are counted as in StoreStats
+	Runs    int    `json:"runs"`
+	Other   int    `json:"other"`
 	Entries int    `json:"entries"` // of the index: checkpoints, writes, items, …
 	Values  int    `json:"values"`
 	LastLSN uint64 `json:"last_lsn"` // the last commit found
@@ -67,16 +69,17 @@ func (r *SalvageReport) Lost() bool {
 // loss is listed, and all damage is to derived data: images, and the header, footer and index
 // of segments.
 func (r *SalvageReport) Complete() bool {
-	return !r.Lost() && !r.MayHoldDeleted && !slices.ContainsFunc(r.Damage, Finding.mayHide)
+	return !r.Lost() && !r.MayHoldDeleted && !slices.ContainsFunc(r.Damage, func(f Finding) bool { return !f.Derived() })
 }
 
-// mayHide reports whether the damage may have destroyed something that is not listed.
-func (f Finding) mayHide() bool {
+// Derived reports whether the damage is to data that are made of others: images, and the header, footer and index
+// of segments. Nothing is lost by it. Other damage may have destroyed something that is not listed.
+func (f Finding) Derived() bool {
 	switch f.Kind {
 	case "segment header", "segment footer", "segment family index":
-		return false
+		return true
 	}
-	return filepath.Ext(f.File) != ".img"
+	return filepath.Ext(f.File) == ".img"
 }
 
 // LostPart is a part of the index that could not be read.
@@ -112,7 +115,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
-	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Entries: exp.Entries, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
+	rep := &SalvageReport{Source: dir, Output: out, Entries: exp.Entries, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {
@@ -178,7 +181,10 @@ func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions,
 	if from.Inside().Engine.HeldUpTo(layout.ReleasePartition) > 0 {
 		err = errors.Join(err, d.Inside().Engine.Hold())
 	}
-	if err = errors.Join(err, d.Close()); err != nil {
+	if err == nil {
+		rep.Threads, rep.Runs, rep.Other, err = countKinds(ctx, d, func(ThreadRow) {})
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
 		return err
 	}
 	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {

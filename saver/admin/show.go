@@ -78,7 +78,11 @@ func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView
 		return nil, err
 	}
 	if t.Head == out.Checkpoint && out.Namespace == "" {
-		out.Status = t.Status
+		if out.Status = t.Status; out.Status == saver.StatusWaiting {
+			if waits, err := WaitsOf(ctx, d, cfg.ThreadID); err == nil && waits.onlySleeps() { // else its writes say what is wrong
+				out.Status = saver.StatusSleeping
+			}
+		}
 	}
 	return out, nil
 }

@@ -50,7 +50,11 @@ func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[Thread
 // threads is Threads. Without describe it reads no records and leaves Graph, Next and Version empty.
 func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
-		if err := (saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}).Validate(); err != nil {
+		known := q.Status
+		if known == saver.StatusSleeping { // as savers call it
+			known = saver.StatusWaiting
+		}
+		if err := (saver.ThreadQuery{Status: known, Metadata: q.Metadata, Limit: q.Limit}).Validate(); err != nil {
 			yield(ThreadRow{}, err)
 			return
 		}
@@ -76,6 +80,11 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 				return false
 			}
 			row := threadRow(t)
+			if row.Status == saver.StatusWaiting && (q.Status == "" || known == saver.StatusWaiting) {
+				if row.Status, failed = statusOf(ctx, d, v, t); failed != nil {
+					return false
+				}
+			}
 			switch {
 			case q.All && !strings.HasPrefix(row.ID, q.Prefix):
 				return true

@@ -1,6 +1,7 @@
 package serde
 
 import (
+	"strings"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -64,6 +65,13 @@ type Interrupt struct {
 	// wrote are written back in today's form.
 	ResponseSchema any `json:"response_schema"`
 }
+
+// WaitPrefix begins the id of an interrupt that is no question: a task waits for an instant or a signal, and no
+// answer is for it. The id of a question is hexadecimal.
+const WaitPrefix = "wait-"
+
+// IsWait reports whether the interrupt is no question; see WaitPrefix.
+func (i Interrupt) IsWait() bool { return strings.HasPrefix(i.ID, WaitPrefix) }
 
 // LegacyInterruptID is the id LangGraph derives for an Interrupt that was
 // stored, before ids existed, with the list ns of its namespace parts.

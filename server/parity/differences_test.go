@@ -105,6 +105,9 @@ var differences = []intended{
 
 	// Commands that begin a thread.
 	{"jumps", ".*(goto with|only) an update.*", "", meant, "the update counts once; the reference applies it twice, and fails if there is no goto"},
+	{"waits", "input of unknown keys", "", meant, "input of which no key is the graph's is refused; the reference runs on nothing"},
+	{"states", "update a key that is not there", "", meant, "an update of which no key is the graph's is refused"},
+	{"jumps", ".*goto nowhere.*", "", meant, "a Command to a node that the graph does not have is refused; the reference begins at the first node"},
 	{"jumps", ".*an answer.*", "", meant, "an answer that nobody waits for is refused"},
 	{"jumps", "an empty command .*", `body\.__error__\.message`, meant, "errors of graphs have the words and types of stele"},
 	{"jumps", "a thread that begins with an update|the state of an update", "", meant, "the reference fails with 500"},

@@ -14,9 +14,6 @@ import (
 // A wait for an instant or for a signal is stored as an interrupt, so that LangGraph sees a thread that
 // waits. It is no question: no answer is for it, and its id has another form.
 
-// waitPrefix begins the id of a wait. That of a question is hexadecimal (IsID).
-const waitPrefix = "wait-"
-
 // WaitID is the id of the n-th wait at a place: the namespace of a task, and where below it.
 func WaitID(ns string, place []string, n int) string {
 	var b strings.Builder
@@ -24,11 +21,11 @@ func WaitID(ns string, place []string, n int) string {
 		b.WriteString(strconv.Quote(part))
 	}
 	sum := xxh3.HashString128(b.String()).Bytes()
-	return waitPrefix + hex.EncodeToString(sum[:])
+	return serde.WaitPrefix + hex.EncodeToString(sum[:])
 }
 
 // IsWait reports whether an interrupt is a wait, and no question.
-func IsWait(in serde.Interrupt) bool { return strings.HasPrefix(in.ID, waitPrefix) }
+func IsWait(in serde.Interrupt) bool { return in.IsWait() }
 
 // WithoutWaits are the questions of a list.
 func WithoutWaits(list []serde.Interrupt) []serde.Interrupt {
