@@ -234,9 +234,16 @@ func (s bodyReader) read(c *call) error {
 	}
 	if m, ok := c.in.(map[string]any); ok {
 		c.body = m
+		if unknown := c.route.in.unknown(m); len(unknown) > 0 {
+			c.w.Header().Set(ignoredHeader, strings.Join(unknown, ", "))
+		}
 	}
 	return nil
 }
+
+// ignoredHeader is the header of an answer that lists fields of the request that the server does not know, quoted.
+// They are no error, as they are none for LangGraph's server: newer clients may send some.
+const ignoredHeader = "Stele-Ignored"
 
 func errLargeBody(most int64) error {
 	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)

@@ -16,8 +16,8 @@ import (
 )
 
 // shape says what JSON a request may have: the part of JSON Schema that the API uses. A
-// refusal has the words of LangGraph's server. Fields that a shape does not name are left
-// alone.
+// refusal has the words of LangGraph's server. Fields that a shape does not name are
+// left alone, as newer clients may send some: see bodyReader.read.
 type shape struct {
 	types    []string // "object", "array", "string", "integer", "number", "boolean", "null"; none is anything
 	enum     []string
@@ -97,7 +97,11 @@ func (s *shape) at(v any, schema, path string) error {
 				return nil
 			}
 		}
-		return refuse("anyOf", "%s is not valid under any of the schemas listed in the 'anyOf' keyword", shown(v))
+		may := ""
+		if enum := s.words(); len(enum) > 0 {
+			may = fmt.Sprintf("; the words are %q", enum)
+		}
+		return refuse("anyOf", "%s is not valid under any of the schemas listed in the 'anyOf' keyword%s", shown(v), may)
 	}
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isType(v, t) }) {
 		if len(s.types) == 1 {
@@ -159,6 +163,33 @@ func (s *shape) at(v any, schema, path string) error {
 		}
 	}
 	return nil
+}
+
+// maxUnknown bounds how many unknown fields an answer lists, and the bytes of the name of each.
+const maxUnknown = 16
+
+// unknown are the first fields of a request, by name, that the shape of an object does not name, quoted, in ASCII.
+func (s *shape) unknown(in map[string]any) (names []string) {
+	if len(s.fields) == 0 {
+		return nil // any
+	}
+	for name := range in {
+		if !slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name }) {
+			names = append(names, strconv.QuoteToASCII(name[:min(len(name), maxUnknown)]))
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), maxUnknown)]
+}
+
+// words are those that a text of the shape may be; none if it may be any.
+func (s *shape) words() []string {
+	for _, alternative := range s.anyOf {
+		if enum := alternative.words(); len(enum) > 0 {
+			return enum
+		}
+	}
+	return s.enum
 }
 
 // words are names as a refusal lists them.

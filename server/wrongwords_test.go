@@ -35,6 +35,43 @@ func TestWrongWordsInBodies(t *testing.T) {
 	}
 }
 
+// TestAllowedWords: the refusal of a wrong mode lists those that may be.
+func TestAllowedWords(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Workers = -1 })
+	for field, words := range map[string][]string{"stream_mode": {"values", "updates", "messages-tuple", "tasks", "debug"}} {
+		a := h.do("POST", "/threads/"+someID+"/runs", object{"assistant_id": "simple", field: "telepathy"})
+		for _, word := range words {
+			if a.status != 422 || !strings.Contains(a.text, `\"`+word+`\"`) {
+				t.Errorf("%s: %d %s, want %s among the words", field, a.status, a.text, word)
+			}
+		}
+	}
+}
+
+// TestUnknownFields: fields that a body has and the server does not know are no error, and the answer lists them.
+func TestUnknownFields(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Workers = -1 })
+	many := object{}
+	for i := range 40 {
+		many[fmt.Sprintf("%02d", i)] = i
+	}
+	for _, c := range []struct {
+		body object
+		want string
+	}{{object{"limit": 1}, ""}, {object{"limt": 1, "limit": 1, "a\r\nb: ü": 1}, `"a\r\nb: \u00fc", "limt"`}, {many, ""}, {object{strings.Repeat("x", 1000): 1}, `"xxxxxxxxxxxxxxxx"`}} {
+		got := h.ok("POST", "/threads/search", c.body).header.Get("Stele-Ignored")
+		if len(c.body) > 20 {
+			c.want, got = "16", strconv.Itoa(len(strings.Split(got, ", ")))
+		}
+		if got != c.want {
+			t.Errorf("%v: %s, want %s", c.body, got, c.want)
+		}
+	}
+	if got := h.ok("POST", "/threads", object{"metadata": object{"any": 1}}).header.Get("Stele-Ignored"); got != "" {
+		t.Errorf("what is inside a field is the client's: %s", got)
+	}
+}
+
 // TestWrongWordsInAddresses: a parameter of an address that takes one of some words, a number, or true and false, refuses
 // another one.
 func TestWrongWordsInAddresses(t *testing.T) {
