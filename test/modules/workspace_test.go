@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -46,7 +48,7 @@ func main() {
 `
 
 // TestWorkspace: what README.md says to paste, and nothing else, lets a program outside of the
-// tree import stele and a module beside it from a checkout.
+// tree import stele and a module beside it from a checkout, and the Dockerfile of docs/server.md builds it.
 func TestWorkspace(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -61,7 +63,7 @@ func TestWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	beside := t.TempDir()
-	app := filepath.Join(beside, "app")
+	app := filepath.Join(beside, "agent")
 	if err := os.Symlink(checkout, filepath.Join(beside, "stele")); err != nil {
 		t.Fatal(err)
 	}
@@ -72,9 +74,54 @@ func TestWorkspace(t *testing.T) {
 	cmd := exec.Command("sh", "-ec", string(paste[1])+"go run .\n")
 	cmd.Dir = app
 	// Without -trimpath every run would compile all of it anew, for its own directory.
-	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath")
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if want := regexp.MustCompile(`(?m)^200 \{"ok":true\b`); err != nil || !want.Match(out) {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	buildImage(t, beside)
+}
+
+// buildImage does what the first stage of the Dockerfile in docs/server.md does, with the directory as its context.
+func buildImage(t *testing.T, beside string) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "server.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := regexp.MustCompile("(?s)```dockerfile\nFROM golang[^\n]*\n(.*?)\n\nFROM ").FindSubmatch(page)
+	if file == nil {
+		t.Fatal("docs/server.md has no Dockerfile of two stages")
+	}
+	image := t.TempDir()
+	at, built := image, ""
+	for _, line := range strings.Split(string(file[1]), "\n") {
+		what, rest, _ := strings.Cut(line, " ")
+		switch words := strings.Fields(rest); what {
+		case "WORKDIR":
+			at = filepath.Join(image, rest)
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		case "COPY":
+			from, err := filepath.EvalSymlinks(filepath.Join(beside, words[0]))
+			if err == nil {
+				err = os.Symlink(from, filepath.Join(at, words[1]))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		case "RUN":
+			built = filepath.Join(image, words[slices.Index(words, "-o")+1])
+			cmd := exec.Command("sh", "-ec", strings.ReplaceAll(rest, " -o /", " -o "+image+"/"))
+			cmd.Dir, cmd.Env = at, append(os.Environ(), "GOWORK=", "GOFLAGS=")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", line, err, out)
+			}
+		default:
+			t.Fatalf("%q is no line that this test knows", line)
+		}
+	}
+	if st, err := os.Stat(built); err != nil || st.Mode()&0o111 == 0 {
+		t.Fatalf("%s is no program: %v", built, err)
 	}
 }

@@ -196,5 +196,5 @@ export class DirectoryLockedError extends ServerStartError {
 /** There is no program `stele` to start. */
 export class BinaryNotFoundError extends ServerStartError {
   static override readonly advice =
-    "Install with optional dependencies, or put `stele` on PATH: go install github.com/stele-go/stele/cmd/stele@latest";
+    "Install with optional dependencies, or put `stele` on PATH: `go install ./cmd/stele` in a checkout of stele";
 }

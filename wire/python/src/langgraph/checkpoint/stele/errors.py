@@ -279,7 +279,7 @@ class BinaryNotFoundError(ServerStartError):
 
     advice = (
         "Install a wheel of langgraph-checkpoint-stele for this platform, or put "
-        "`stele` on PATH: go install github.com/stele-go/stele/cmd/stele@latest"
+        "`stele` on PATH: `go install ./cmd/stele` in a checkout of stele"
     )
 
 
