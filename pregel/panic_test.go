@@ -246,7 +246,7 @@ func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
 	}
 }
 
-// TestPanicOnOneLine: the text of a panic is one line with its place, and without its stack, however deep it is wrapped and whatever its value is, and a log
+// TestPanicOnOneLine: the text of a panic is one line with its place, however deep it is wrapped and whatever its value is, and a log
 // gets the stack beside it.
 func TestPanicOnOneLine(t *testing.T) {
 	for _, value := range []any{"a", "a\nb\r\n\nc", errors.New("x\ny"), []string{"\n"}} {

@@ -132,7 +132,8 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 		p.line("nothing matches; nothing was erased")
 		return
 	case !rep.Matched():
-		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)", size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
+		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)",
+			size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 		return
 	case rep.DryRun:
 		p.line("would erase %s; nothing was erased, say --yes to do it", what)

@@ -63,7 +63,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%v without keys: code %d\n%s%s", c.args, code, out, stderr)
 		}
 		out, stderr, code := stele(t, append([]string{"--keys", keyFile}, c.args...)...)
-		if (code != 0) != (c.args[0] == "erase") || !strings.Contains(out, c.shows) { // nothing matches
+		if (code != 0) != (c.args[len(c.args)-1] == "--yes") || !strings.Contains(out, c.shows) { // nothing matches
 			t.Errorf("%v with keys: code %d\n%s%s", c.args, code, out, stderr)
 		}
 	}

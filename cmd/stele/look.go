@@ -141,7 +141,9 @@ func (a *app) threadsCmd() *cobra.Command {
 	f.StringVar(&q.Prefix, "prefix", "", "threads whose id begins with it")
 	f.StringVar(&q.After, "after", "", "threads with greater ids: the next page begins after the last id of this one")
 	f.StringArrayVar(&filters, "filter", nil, "only threads of which a checkpoint matches: "+filterUsage+"; may be given again, and all must match")
-	f.StringVar(&status, "status", "", "only threads that are \"done\", \"waiting\" for an answer or at a breakpoint, \"sleeping\" until an instant or a signal, \"failed\" or \"unfinished\"")
+	f.StringVar(&status, "status", "",
+		"only threads that are \"done\", \"waiting\" for an answer or at a breakpoint, \"sleeping\" until an instant or a signal, "+
+			"\"failed\" or \"unfinished\"")
 	f.BoolVar(&unfinished, "unfinished", false, "only threads whose run ended in the middle, or is under way; the same as --status unfinished")
 	cmd.MarkFlagsMutuallyExclusive("status", "unfinished")
 	f.IntVar(&q.Limit, "limit", 100, "threads at most; 0 for all")

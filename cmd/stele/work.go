@@ -85,7 +85,8 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 	case !rep.Complete():
 		verdict = "everything that was found was saved"
 	}
-	p.line("%s: %s, %s, %d other; %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Runs, "run"), rep.Other, plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
+	p.line("%s: %s, %s, %d other; %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Runs, "run"), rep.Other,
+		plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
 		rep.Output, rep.Took.Round(time.Millisecond))
 }
 

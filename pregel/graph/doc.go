@@ -97,8 +97,9 @@
 //
 // What a node returns: nil updates nothing. A map[string]any, pregel.Pairs or a struct with
 // keys of the state updates those keys. Unknown keys are ignored, and zero fields of a
-// struct are not written. Input and updates from outside may be the same; there a map or a struct that
-// has keys, and none of the state, is refused, and a Command to a node that the graph does not have. A pregel.Command updates the state and says where to go. A
+// struct are not written. Input and updates from outside may be the same; there a map or a
+// struct that has keys, and none of the state, is refused, and a Command to a node that the
+// graph does not have. A pregel.Command updates the state and says where to go. A
 // pregel.Send runs a node with an input of its own. A list that contains a Command stands
 // for all of its elements.
 package graph
