@@ -105,7 +105,8 @@ func Validate(list []Message, r Rules) error {
 // without an id, or with that of a call before it, gets another, and so does its answer: an answer is
 // to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too,
 // or an invalid one if its arguments cannot be read; so does a call whose arguments JSON cannot say. An
-// answer that is a block of a person's message becomes a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
+// answer that is a block of a person's message becomes a tool message. The notes say nothing of answers to invalid calls,
+// which say it themselves.
 func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 	if Validate(list, r) == nil {
 		return list, nil

@@ -115,8 +115,8 @@ func (s *threadAPI) anyThread(c *call) bool {
 }
 
 // record returns the record of a thread. A thread that a program made without the server has none, and
-// is shown as it is stored, unless the grant has a filter: then a child alone is, to who sees its parent. ok is false if there is no such thread, or
-// the grant does not show it.
+// is shown as it is stored, unless the grant has a filter: then a child alone is, to who sees its parent. ok is false if
+// there is no such thread, or the grant does not show it.
 func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
 	t, ok, err = s.records.get(ctx, id)
 	if t.kept = ok; err != nil || ok {

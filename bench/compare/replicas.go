@@ -171,7 +171,8 @@ func openGateway(dir, versitygw string) (*gateway, error) {
 		return nil, err
 	}
 	behind := fmt.Sprintf("127.0.0.1:%d", n)
-	g := &gateway{requests: map[string]int64{}, server: exec.Command(versitygw, "--port", behind, "--access", replicaAccess, "--secret", replicaSecret, "--quiet", "posix", dir)}
+	g := &gateway{requests: map[string]int64{}, server: exec.Command(versitygw, "--port", behind,
+		"--access", replicaAccess, "--secret", replicaSecret, "--quiet", "posix", dir)}
 	if err := g.server.Start(); err != nil {
 		return nil, err
 	}
@@ -372,7 +373,8 @@ func (r replicated) restore(ctx context.Context, from, dir, bucket string) (time
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return 0, err
 		}
-		said, err := exec.CommandContext(ctx, r.litestream, "restore", "-config", config, "-o", filepath.Join(dir, "lite.db"), filepath.Join(from, "lite.db")).CombinedOutput()
+		said, err := exec.CommandContext(ctx, r.litestream, "restore", "-config", config, "-o",
+			filepath.Join(dir, "lite.db"), filepath.Join(from, "lite.db")).CombinedOutput()
 		if err != nil {
 			return 0, fmt.Errorf("litestream restore: %w\n%s", err, said)
 		}

@@ -406,7 +406,8 @@ func (f *fixture) wrongType() {
 		if _, err := make().Invoke(f.t.Context(), pregel.Thread("t"), nil); !errors.As(err, &wrong) || wrong.Signal != "parcel" || wrong.ThreadID != "t" {
 			f.t.Fatalf("%v", err)
 		}
-		if r := refused(n + 1); r.ID != wrong.Refused || r.Name != "parcel" || r.Error != wrong.Err.Error() || fmt.Sprint(r.Value) != fmt.Sprintf("map[From:ada N:%d]", n) {
+		if r := refused(n + 1); r.ID != wrong.Refused || r.Name != "parcel" || r.Error != wrong.Err.Error() ||
+			fmt.Sprint(r.Value) != fmt.Sprintf("map[From:ada N:%d]", n) {
 			f.t.Fatalf("%+v, %+v", r, wrong)
 		}
 		f.run(make(), nil, 0, 1)
@@ -453,7 +454,8 @@ func (f *fixture) former() {
 		return op
 	}
 	taken := store.PutOp{Namespace: store.Namespace{"__stele_signals__", "dA"}, Key: "taken " + hash("zero"), Value: map[string]any{"thread": "t"}}
-	if _, err := f.items.Batch(f.t.Context(), taken, stored("00009999999999999998 AAAAAAAA", "two", 2), stored("00009999999999999997 AAAAAAAA", "", 1)); err != nil {
+	if _, err := f.items.Batch(f.t.Context(), taken, stored("00009999999999999998 AAAAAAAA", "two", 2),
+		stored("00009999999999999997 AAAAAAAA", "", 1)); err != nil {
 		f.t.Fatal(err)
 	}
 	f.send(g, 0, pregel.SignalOptions{Key: "zero"})

@@ -728,7 +728,8 @@ func (f *family) user() {
 	f.graphOf("parent", "", func(ctx context.Context, in string) (string, error) { return kin.Call(ctx, in) })
 	f.begin()
 	p, err := f.queue.Submit(f.Context(), runs.Request{Spec: runs.Spec{ThreadID: "p", Graph: "parent", Priority: 3,
-		Configurable: map[string]any{"langgraph_auth_user_id": "ada"}, Context: map[string]any{"lang": "de"}, Trace: map[string]string{"traceparent": "x"}}, Input: "in"})
+		Configurable: map[string]any{"langgraph_auth_user_id": "ada"},
+		Context:      map[string]any{"lang": "de"}, Trace: map[string]string{"traceparent": "x"}}, Input: "in"})
 	if err != nil {
 		f.Fatal(err)
 	}

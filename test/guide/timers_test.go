@@ -162,8 +162,6 @@ func TestParty(t *testing.T) {
 	}
 }
 
-// TestTimers runs the page about timers and signals: a guest is reminded unless they answer, over restarts and
-// without a queue, and by a worker.
 func mend(ctx context.Context, g *pregel.Graph, queue runs.Queue, thread string) error {
 	refused, err := g.RefusedSignals(ctx, thread)
 	for _, r := range refused {
@@ -201,6 +199,8 @@ func TestExposed(t *testing.T) {
 	}
 }
 
+// TestTimers runs the page about timers and signals: a guest is reminded unless they answer, over restarts and
+// without a queue, and by a worker.
 func TestTimers(t *testing.T) {
 	dir, mails := t.TempDir(), map[string]int{}
 	mail := func(_ context.Context, key, to, text string) error {

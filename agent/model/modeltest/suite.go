@@ -330,7 +330,8 @@ func Remains() []message.Message {
 		silent, from("anthropic", message.TextBlock("look"), thought), message.Human(" "), from("openai", message.Block{"type": "reasoning", "summary": []any{}}),
 		{Type: message.TypeHuman, Blocks: []any{message.TextBlock("")}}, from("google_genai", message.Block{"type": "executable_code", "executable_code": "1"}),
 		message.AI(""), {Type: message.TypeAI, Blocks: []any{}},
-		from("openai", message.Block{"type": "web_search_call", "id": "ws_1", "status": "completed"}, message.Block{"type": "refusal", "refusal": "No."}), message.Human(""),
+		from("openai", message.Block{"type": "web_search_call", "id": "ws_1", "status": "completed"},
+			message.Block{"type": "refusal", "refusal": "No."}), message.Human(""),
 		from("bedrock", search, message.Block{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []any{}}), message.Human(""),
 		from("google_genai", message.ImageURL("data:image/png;base64,aGk=")), message.Human("more"),
 	}

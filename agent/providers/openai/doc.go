@@ -13,8 +13,9 @@
 // another provider, reasoning and calls of its own tools are left out, and of a text only the
 // text goes out. An answer has texts and refusals alone: LangChain sends what else is in it, such as images and
 // results of a provider's tools, which OpenAI refuses. In names of who speaks, and of calls that a model made up,
-// an underscore stands for what OpenAI refuses there, and LangChain sends. If nothing is left, the content is an empty text; LangChain sends a list of no parts, which OpenAI
-// refuses. A file at a URL is model.ErrRequest, since chat completions have no form for it.
+// an underscore stands for what OpenAI refuses there, and LangChain sends. If nothing is left, the content is an
+// empty text; LangChain sends a list of no parts, which OpenAI refuses. A file at a URL is model.ErrRequest, since
+// chat completions have no form for it.
 //
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with
 // cache_read, reasoning and audio tokens, and in response_metadata finish_reason, model_name,
