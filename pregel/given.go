@@ -93,7 +93,7 @@ func (l *loop) endGiven(ctx context.Context, err error) error {
 // again. It is for who has removed the checkpoints of the run, and owns the thread by lease. A crash before it leaves
 // a thread that is unfinished. It may be called again.
 func (g *Graph) TakeAnswersBack(ctx context.Context, threadID, runID string, lease *saver.Lease) error {
-	s := g.opts.Saver
+	s := g.mustBe().opts.Saver
 	if s == nil || runID == "" || g.opts.LangGraph {
 		return nil
 	}

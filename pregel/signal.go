@@ -157,7 +157,7 @@ type RefusedSignal struct {
 // in its place, pass its ID as SignalOptions.Instead; DeleteRefusedSignal removes it. They go with the thread's
 // other signals.
 func (g *Graph) RefusedSignals(ctx context.Context, threadID string) ([]RefusedSignal, error) {
-	b := g.inboxFor(threadID)
+	b := g.mustBe().inboxFor(threadID)
 	if b == nil || g.opts.Saver == nil {
 		return nil, nil
 	}
@@ -183,7 +183,7 @@ func (g *Graph) RefusedSignals(ctx context.Context, threadID string) ([]RefusedS
 
 // DeleteRefusedSignal removes a signal that was set aside. A missing one is no error.
 func (g *Graph) DeleteRefusedSignal(ctx context.Context, threadID, id string) error {
-	b := g.inboxFor(threadID)
+	b := g.mustBe().inboxFor(threadID)
 	if b == nil {
 		return nil
 	}

@@ -179,7 +179,7 @@ func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) 
 // Output returns what a run of the graph returns that ends where the thread is: its output keys, of an entrypoint
 // what its function returned. It is nil if the thread has no checkpoint.
 func (g *Graph) Output(ctx context.Context, threadID string) (any, error) {
-	target, s, place, err := g.stateTarget(Thread(threadID))
+	target, s, place, err := g.mustBe().stateTarget(Thread(threadID))
 	if err != nil {
 		return nil, err
 	}

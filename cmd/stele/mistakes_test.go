@@ -31,7 +31,7 @@ func TestMistakes(t *testing.T) {
 		"show": {{"STORE alice", false}, {"STORE alice --history 3", false}}, "diff": {{"STORE alice a b", false}}, "verify": {{"STORE", false}},
 		"compact": {{"STORE", true}}, "erase": {{"STORE --thread alice", false}, {"STORE --thread alice --yes", true}},
 		"erase-user": {{"STORE --identity ada", false}, {"STORE --identity ada --yes", true}}, "move-items": {{"STORE --identity ada --yes", true}},
-		"signal": {{"STORE alice paid", true}}, "salvage": {{"STORE --output NEW", false}}, "backup": {{"STORE NEW", false}},
+		"release": {{"STORE", true}}, "signal": {{"STORE alice paid", true}}, "salvage": {{"STORE --output NEW", false}}, "backup": {{"STORE NEW", false}},
 		"restore": {{"STORE NEW", false}}, "export": {{"ndjson STORE NEW", false}}, "import": nil, "dump": nil, "serve": nil, "studio": nil, "dev": nil,
 		"replica": nil, "version": nil, "help": nil, "completion": nil,
 	}
