@@ -334,7 +334,7 @@ func (r replicated) start(ctx context.Context, l replicaLoad, bucket string) (*r
 		return nil, err
 	}
 	out.writer = exec.CommandContext(ctx, self)
-	out.writer.Env = append(os.Environ(), replicaVariable+"="+string(spec), "AWS_ACCESS_KEY_ID="+replicaAccess, "AWS_SECRET_ACCESS_KEY="+replicaSecret)
+	out.writer.Env = append(os.Environ(), replicaVariable+"="+string(spec))
 	out.writer.Stdout, out.writer.Stderr = &out.out, os.Stderr
 	return out, out.writer.Start()
 }
@@ -471,10 +471,14 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	if err := os.Setenv("AWS_ACCESS_KEY_ID", replicaAccess); err != nil {
-		return err
+	for _, set := range os.Environ() {
+		if name, _, _ := strings.Cut(set, "="); strings.HasPrefix(name, "AWS_") { // litestream takes no AWS_CA_BUNDLE
+			if err := os.Unsetenv(name); err != nil {
+				return err
+			}
+		}
 	}
-	if err := os.Setenv("AWS_SECRET_ACCESS_KEY", replicaSecret); err != nil {
+	if err := errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", replicaAccess), os.Setenv("AWS_SECRET_ACCESS_KEY", replicaSecret)); err != nil {
 		return err
 	}
 	both := []replicated{{"stele", "stele", "", g}, {"sqlite + litestream", "sqlite-mattn", litestream, g}}
