@@ -38,6 +38,7 @@ func (q *Local) catchUp(ctx context.Context) error {
 	for _, w := range f.items {
 		news, err := w.Next()
 		if err != nil {
+			f.items = newFollowed(q.items).items // what the others told of is read again
 			return err
 		}
 		for id := range news.Keys {

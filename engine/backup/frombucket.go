@@ -302,7 +302,7 @@ func (r *fromBucket) files(ctx context.Context) error {
 	}
 	r.ro.Keys, r.ro.ChainKey = m.Keyring(), m.State.Replica.ChainKey
 	st := m.State.Clone()
-	if r.o.Release {
+	if r.o.Release && !r.at.end() { // who leads the lineage releases it by a commit, which followers get: see Engine.Release
 		st.Held = 0
 	}
 	*st.Replica = snapshot.Replica{Dir: 1, Restored: true, ChainKey: st.Replica.ChainKey} // in no epoch: Open refuses it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
@@ -17,6 +18,9 @@ import (
 
 // channelWaits is the pseudo channel on which an engine records the instants and signals that tasks wait for.
 const channelWaits = "__stele_waits__"
+
+// errUndecoded: only the program that stored a value has its serializer, or the keys.
+var errUndecoded = errors.New("cannot be decoded")
 
 // Waits are what the tasks of a thread wait for that have not ended.
 type Waits struct {
@@ -50,7 +54,7 @@ func WaitsOf(ctx context.Context, s saver.Saver, threadID string) (Waits, error)
 		}
 		value, err := s.Serializer().Decode(typed)
 		if err != nil {
-			return found, fmt.Errorf("an interrupt of thread %q: %w", threadID, err)
+			return found, fmt.Errorf("an interrupt of thread %q %w: %w", threadID, errUndecoded, err)
 		}
 		for _, in := range interruptsIn(value) {
 			if !in.IsWait() {
@@ -110,7 +114,7 @@ func statusOf(ctx context.Context, d *disk.Saver, v *engine.View, t *index.Parti
 	id, _ := SplitThread(t.ID)
 	waits, err := WaitsOf(ctx, d, id)
 	switch {
-	case errors.Is(err, saver.ErrNotFound) || errors.Is(err, saver.ErrCorrupt):
+	case errors.Is(err, saver.ErrNotFound), errors.Is(err, saver.ErrCorrupt), errors.Is(err, fault.ErrVersion), errors.Is(err, errUndecoded):
 		return status, nil
 	case err != nil:
 		return status, err

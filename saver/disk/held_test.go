@@ -102,6 +102,7 @@ func TestWhatIsHeld(t *testing.T) {
 		{"newest", 0, false, false, false},
 		{"earlier", w.record, false, false, true},
 		{"earlier, released", w.record, true, false, false},
+		{"newest, released", 0, true, false, false},
 		{"detached", 0, false, true, true},
 	} {
 		w.restore(c.name, w.bucket, c.at, c.free)
@@ -126,6 +127,25 @@ func TestWhatIsHeld(t *testing.T) {
 	}
 	if w.isHeld("newest", nil) {
 		t.Error("a leader is held once it is detached")
+	}
+}
+
+// A thread with which somebody went on is held no more, also where that has stored no checkpoint yet.
+func TestWritesReleaseAThread(t *testing.T) {
+	w := newHeldWorld(t)
+	w.restore("staging", w.bucket, w.record, false)
+	s := w.open("staging", nil)
+	defer w.close(s)
+	if !isHeld(t, s) {
+		t.Fatal("the restored store is not held")
+	}
+	if err := s.PutWrites(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "1"}, []saver.Write{{Channel: "c", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
+		t.Fatal(err)
+	}
+	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+		if err != nil || info.Held {
+			t.Errorf("%+v, %v", info, err)
+		}
 	}
 }
 

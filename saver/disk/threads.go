@@ -152,7 +152,15 @@ func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Par
 	}
 	note, head, err := s.noteOf(ctx, v, t)
 	held := s.heldUpTo()
-	info.Held = held > 0 && (head == nil || head.LSN <= held)
+	if info.Held = held > 0 && (head == nil || head.LSN <= held); info.Held && head != nil {
+		// What tasks have written since says that somebody went on with it.
+		if t, err := v.Load(t); err == nil {
+			t.Ascend(layout.WritesPrefix("", info.Head), func(it *index.Entry) bool {
+				info.Held = it.LSN <= held
+				return info.Held
+			})
+		}
+	}
 	if errors.Is(err, saver.ErrCorrupt) || errors.Is(err, fault.ErrVersion) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/wire"
 )
@@ -364,7 +365,7 @@ func (c *call) run() {
 	c.cancel()
 	var fail *wire.Error
 	if err != nil {
-		if fail = wire.ErrorOf(err); fail.Code == wire.CodeUnavailable {
+		if fail = wire.ErrorOf(err); fail.Code == wire.CodeUnavailable && !errors.Is(err, fault.ErrStale) { // one that is stale may lead next
 			c.c.s.breakDown(ErrUnavailable)
 		}
 		result = nil

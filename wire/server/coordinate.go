@@ -4,12 +4,22 @@ import (
 	"context"
 	"errors"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/wire"
 )
 
+// syncStore settles what this server answered. A follower settles nothing, nor does a leader whose place another took:
+// what it answered may be in no lineage, and no other server knows.
 func syncStore(c *call, _ wire.Threads) ([]byte, error) {
-	return nil, c.c.s.opts.Saver.Sync(c.ctx)
+	if f, ok := c.c.s.opts.Saver.(interface{ Follows() bool }); ok && f.Follows() {
+		return nil, fault.ErrFollower
+	}
+	err := c.c.s.opts.Saver.Sync(c.ctx)
+	if errors.Is(err, fault.ErrFenced) {
+		err = wire.Errorf(wire.CodeUnknownOutcome, "%v", err)
+	}
+	return nil, err
 }
 
 func stats(c *call, _ wire.Threads) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wire"
@@ -132,13 +133,19 @@ func (c *call) once(name *wire.Call, e effect) ([]byte, error) {
 		t.mu.Unlock()
 		close(r.ended)
 	}()
-	r.result, r.err = t.perform(c, id, e)
+	r.result, r.err = t.perform(c, id, e, name.Again)
 	return r.result, r.err
 }
 
 // perform does a call that is not under way.
-func (t *callTable) perform(c *call, id calls.ID, e effect) ([]byte, error) {
+func (t *callTable) perform(c *call, id calls.ID, e effect, again bool) ([]byte, error) {
 	v, err := t.effect(c, id, e)
+	if again && t.disk != nil && errors.Is(err, fault.ErrFollower) {
+		// It was asked before, perhaps of a leader, and may be in the lineage, whether or not this store has read it.
+		if err = calls.Done(t.disk, id); err == nil {
+			err = wire.Errorf(wire.CodeUnknownOutcome, "this server follows now; the call may have been done")
+		}
+	}
 	var done *calls.DoneError
 	switch {
 	case errors.As(err, &done):
