@@ -99,6 +99,9 @@ func reachWait(ctx context.Context, what Wait, until func(now time.Time) time.Ti
 		run := step.run.Get()
 		x = run.parent
 	}
+	if what.Child != "" { // bodies may await those that they started in another order when they run again
+		place = append(slices.Clip(place), what.Child)
+	}
 	what.ID = answer.WaitID(anchor.task.ns, place, n)
 	w := &reached{at: r, anchor: anchor, until: until, Wait: what}
 	return w, w.ask(msgWait)
@@ -357,7 +360,9 @@ func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
 		ready = ready || l.run.answered
 		if isWait {
 			var err error
-			if ready = l.pos.waits.over[in.ID]; !ready {
+			// A copy of a thread does not await the children of the original: it starts its own.
+			ready = l.pos.waits.over[in.ID] || w.Child != "" && l.pos.waits.isCopied(l.run.thread)
+			if !ready {
 				ready, err = l.run.isReady(ctx, w)
 			}
 			if err != nil {

@@ -321,7 +321,8 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 			if err != nil {
 				return b, err
 			}
-			b.waiting = len(st.Waits) == 0 && !byHand
+			// A task that failed behind a wait leaves what savers, who read no values, take for a question.
+			b.waiting = st.Status == saver.StatusWaiting && len(st.Waits) == 0 && !byHand
 		}
 		b.over = b.waiting || info.Status == saver.StatusDone
 	}

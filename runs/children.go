@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -98,11 +97,16 @@ func (w *Worker) stillAsks(ctx context.Context, c Claim, failed error) bool {
 	if c.Parent == "" || errors.As(failed, &answer) {
 		return c.Parent != ""
 	}
-	info, err := w.info(ctx, c.ThreadID)
+	g := w.Graphs[c.Graph]
+	if g == nil {
+		return false
+	}
+	st, err := g.GetState(ctx, pregel.Thread(c.ThreadID))
 	if err != nil {
 		w.logger().Error("look whether a child waits", "run", c.ID, "error", err)
+		return false
 	}
-	return info.Status == saver.StatusWaiting
+	return len(st.Interrupts) > 0
 }
 
 // outputEvent is the event with the output of a child, which is where its thread is. The worker owns that.

@@ -330,6 +330,9 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 		if _, err := q.held(*req.Parent); err != nil {
 			return Run{}, err
 		}
+		if len(q.children[req.Parent.ThreadID]) >= maxChildren {
+			return Run{}, &InvalidError{"Parent", fmt.Sprintf("has %d children that have not ended", maxChildren)}
+		}
 	} else {
 		q.adopt(&r)
 	}

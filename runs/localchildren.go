@@ -2,9 +2,14 @@ package runs
 
 import (
 	"context"
+
+	"github.com/stele-go/stele/store"
 )
 
 // Children: what the end of a run does to its parent and to its children, in the write that ends it.
+
+// maxChildren is how many children of a run may not have ended: its end is one write with them all.
+const maxChildren = store.MaxBatch / 2
 
 // kin are the changes that belong to the end of a run, or with removed to its removal: its parent is due, and its
 // children are to be interrupted. The caller holds mu, which is all that is needed: none of them has events.
@@ -45,7 +50,7 @@ func (q *Local) adopt(r *Run) {
 	if t := q.threads[r.ThreadID]; t != nil {
 		last := t.runs[len(t.runs)-1]
 		r.Parent, r.Detached = last.Parent, last.Detached
-	} else if last := q.ended[r.ThreadID]; last.waiting {
+	} else if last := q.ended[r.ThreadID]; last.waiting && len(q.byThread[r.ThreadID]) > 0 {
 		r.Parent, r.Detached = last.parent, last.detached
 	}
 	if r.Parent != "" && !r.Detached && !q.mayAsk(r.Parent) {

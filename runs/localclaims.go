@@ -163,7 +163,7 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 		return nil
 	}
 	to := r.Run
-	to.Status, to.Ended, to.Pinned = Error, q.now(), false
+	to.Status, to.Ended, to.Pinned, to.Waiting = Error, q.now(), false, false // it may have been woken meanwhile
 	if to.Error == "" {
 		to.Error = GivenUp(to)
 	}

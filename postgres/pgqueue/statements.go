@@ -89,6 +89,7 @@ WITH ` + clockOf("$9") + `, ahead AS MATERIALIZED (
 ), last AS MATERIALIZED (
 	SELECT parent, detached FROM (
 		SELECT parent, detached, ended_at, waiting FROM @.stele_runs WHERE $11::text IS NULL AND thread_id = $2
+		AND (epoch > 0 OR ended_at IS NULL) -- one that was cancelled before it was begun ends nothing
 		ORDER BY id COLLATE "POSIX" DESC LIMIT 1) o
 	WHERE parent IS NOT NULL AND (ended_at IS NULL OR waiting)
 ), open AS MATERIALIZED (
@@ -250,7 +251,7 @@ WHERE w.until > t.now AND w.worker <> $1`)
 	st.giveUp = q(`
 WITH ` + clockOf("$6") + `, r AS (
 	UPDATE @.stele_runs r SET status = 'error', error = CASE WHEN r.error = '' THEN $3 ELSE r.error END,
-		ended_at = t.now, due_at = NULL, pinned = false, events = r.events + 1, changed_by = $7
+		ended_at = t.now, due_at = NULL, pinned = false, waiting = false, events = r.events + 1, changed_by = $7
 	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.ended_at IS NULL AND r.due_at <= t.now AND r.attempt >= r.attempts AND r.cancel = ''
 	RETURNING r.*
 ), ` + lastEvent("$4", "$5") + `

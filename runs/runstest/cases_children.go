@@ -203,6 +203,9 @@ var childCases = []testCase{
 		k := e.child(c, "k", func(r *runs.Request) { r.Attempts = 1 })
 		e.waitsForIt(c)
 		e.claim(k)
+		if err := e.q.Wake(e.ctx, "k"); err != nil { // so it is Waiting when its worker dies
+			e.Fatalf("%v", err)
+		}
 		e.clock.pass(leaseTime)
 		pc, _ := e.next() // the child is given up with this claim, or before the next
 		if pc == nil {

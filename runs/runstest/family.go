@@ -39,6 +39,11 @@ func Families(t *testing.T, open func(t *testing.T, clock func() time.Time) Home
 		"inside":    (*family).inside,
 		"user":      (*family).user,
 		"versions":  (*family).versions,
+		"behind":    (*family).behindWait,
+		"order":     (*family).order,
+		"late":      (*family).answeredLate,
+		"copied":    (*family).copied,
+		"past":      (*family).past,
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := waittest.NewClock()
@@ -592,7 +597,7 @@ func (f *family) queueless() {
 	p := f.run("p", "parent", "in")
 	f.until(p, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
 	sleeping := f.run("q", "parent", "sleep")
-	f.waits(sleeping)
+	f.until(f.runOf(f.waits(sleeping)), runs.Run.Asleep)
 	f.stop()
 	f.pass()
 	if res, err := g.Invoke(f.Context(), pregel.Thread("p"), nil); err != nil || res.Value != "did in" {
