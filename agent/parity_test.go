@@ -689,7 +689,8 @@ func withoutNotes(v any) any {
 	case []any:
 		out := []any{}
 		for _, e := range x {
-			if l, ok := e.([]any); e == key || ok && (len(l) == 3 && l[1] == key || len(l) == 2 && l[0] == key) {
+			l, ok := e.([]any)
+			if e == key || ok && (len(l) == 3 && (l[1] == key || isNote(l[1])) || len(l) == 2 && l[0] == key) {
 				continue
 			}
 			out = append(out, withoutNotes(e))
@@ -697,6 +698,12 @@ func withoutNotes(v any) any {
 		return out
 	}
 	return v
+}
+
+// isNote reports whether a write is a record of stele's own: LangGraph carries it along.
+func isNote(channel any) bool {
+	s, _ := channel.(string)
+	return strings.HasPrefix(s, "__stele_")
 }
 
 // errorName is the name that Python's error has.

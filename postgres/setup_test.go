@@ -107,7 +107,7 @@ func TestSettingsOfFunctions(t *testing.T) {
 				t.Errorf("settings of a function: %s", set)
 			}
 		}
-		pgtest.Shared(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 11`,
+		pgtest.Shared(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 14`,
 			`ALTER FUNCTION stele_put RESET ALL`, `ALTER FUNCTION stele_put_writes RESET ALL`)
 	}
 }

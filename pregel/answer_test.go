@@ -297,7 +297,7 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 				}
 				broken.Store(false)
 				// What a task around stored does not tell that the question inside was answered; the record of answers does.
-				res, err = outer.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
+				_, err = outer.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
 				wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
 				res, err = outer.Invoke(ctx, at, nil, cfg)
 				switch { // nothing is stored inside: it begins anew

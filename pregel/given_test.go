@@ -178,7 +178,7 @@ func dieAnswered(t *testing.T, kind, way string, d pregel.Durability, death int)
 	}
 
 	s.left = death
-	res, err = g.Invoke(ctx, at, yes, o)
+	_, err = g.Invoke(ctx, at, yes, o)
 	s.left = -1
 	if err == nil {
 		p.want(t, len(answered), death)

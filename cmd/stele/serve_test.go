@@ -104,7 +104,7 @@ func TestServe(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(restored, "serve*")); len(left) > 0 {
 		t.Errorf("restored: %v", left)
 	}
-	if _, errs, code := stele(t, "serve", dir); code != exitLocked || !strings.Contains(errs, "open in this process already") {
+	if _, errs, code := stele(t, "serve", dir); code != exitLocked || !strings.Contains(errs, " is open in ") {
 		t.Errorf("a second server: exit code %d, %q", code, errs)
 	}
 	if err := c.DeleteThread(ctx, "t"); err != nil {
