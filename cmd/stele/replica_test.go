@@ -165,6 +165,7 @@ func TestReplicaRefuses(t *testing.T) {
 		{[]string{"restore", address, to, "--at", "alice:1999-01"}, "checkpoint \"1999-01\" of thread \"alice\": it reaches from 20"},
 		{[]string{"restore", address, to, "--at", "alice:"}, "THREAD:CHECKPOINT"},
 		{[]string{"restore", "backup", to, "--at", "5"}, "--at is for a bucket"},
+		{[]string{"restore", address, to, "--release"}, "stele release --replica"},
 		{[]string{"replica", "detach", filepath.Join(t.TempDir(), "none")}, "not a stele store"},
 		{[]string{"serve", to, "--replica", address, "--replica-mode", "never"}, "async"},
 		{[]string{"serve", to, "--follow"}, "--replica is missing"},

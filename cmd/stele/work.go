@@ -175,6 +175,9 @@ func (a *app) restoreBucket(ctx context.Context, address, dir, at string, releas
 	if err != nil {
 		return err
 	}
+	if release && at == "" {
+		return errors.New("--release is for a backup, or with --at: what a bucket has now goes on with it. If its store is held, use stele release --replica")
+	}
 	b, err := openBucket(ctx, address)
 	if err != nil {
 		return err

@@ -30,6 +30,8 @@ import (
 // acknowledged, and the store is opened as a follower. What the bucket lacks of its records is kept in files diverged-….tail beside it, as
 // admin.RejoinBucket does; in mode sync nothing of that was acknowledged.
 //
+// A call that ended with saver.ErrOutcomeUnknown in one role is not settled by Sync in the next: look whether what it stored is there.
+//
 // A directory that led last leads again at once, when nobody has taken over. In an empty bucket the first one begins: start one
 // machine alone then, since one that loses this race has a store of its own, and is refused.
 //
