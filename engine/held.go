@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -45,10 +46,14 @@ func (e *Engine) HeldUpTo(released string) base.LSN {
 // Release ends that what waited when the store was restored is held, and is durable when it returns nil. Of a store that is not held it
 // does nothing.
 func (e *Engine) Release(ctx context.Context, released string) error {
-	if err := e.MayWrite(); err != nil {
+	if err := cmp.Or(ctx.Err(), e.MayWrite()); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
-	if e.manifest.Held() == 0 {
+	if err := e.Enter(); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	held := e.manifest.Held()
+	if e.Leave(); held == 0 {
 		return nil
 	}
 	if e.HeldUpTo(released) != 0 {

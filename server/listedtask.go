@@ -35,7 +35,7 @@ var packetPath = regexp.MustCompile(`^~__pregel_push, [0-9]+, 0000000000$`)
 func listedTasks(tuple *saver.Tuple) []listedTask {
 	list, pulled, packets := []listedTask{}, []string{}, []int{}
 	for _, w := range tuple.PendingWrites {
-		if w.TaskID == saver.NullTaskID {
+		if w.TaskID == saver.NullTaskID || strings.HasPrefix(w.Channel, "__stele_") { // nor are stele's own records those of a task
 			continue
 		}
 		if len(list) == 0 || list[len(list)-1].ID != w.TaskID { // they are ordered by task

@@ -82,7 +82,7 @@ func TestWrongWordsInAddresses(t *testing.T) {
 		"wait": "POST /threads/T/runs/R/cancel", "action": "POST /threads/T/runs/R/cancel", "cancel_on_disconnect": "GET /threads/T/runs/R/join",
 		"stream_mode": "GET /threads/T/runs/R/stream", "stream_modes": "GET /threads/T/stream", "status": "GET /threads/T/runs", "select": "GET /threads/T/runs",
 		"limit": "GET /threads/T/runs", "offset": "GET /threads/T/runs", "subgraphs": "GET /threads/T/state", "stele_values": "GET /threads/T/state",
-		"values": "GET /threads/T/history", "include": "GET /threads/T", "refresh_ttl": "GET /store/items?namespace=a&key=k", "check_db": "GET /ok",
+		"values": "GET /threads/T/history", "include": "GET /threads/T", "refresh_ttl": "GET /store/items?namespace=a&key=k", "check_db": "GET /ok", "leads": "GET /ok",
 		"format": "GET /metrics", "after": "GET /stele/threads/T/runs/R/tasks",
 	}
 	more := []string{"GET /threads/T?stele_values=nobody", "GET /stele/runs?status=nobody", "POST /runs/cancel?action=nobody", "GET /threads/T/runs/R/stream?cancel_on_disconnect=nobody",

@@ -12,8 +12,14 @@ import (
 // (disk.Saver.Release). Whoever executes what items say leaves those alone until then. It has a key for each item; of one key in several
 // namespaces the last one that has it counts.
 func (s *Local) Held(ctx context.Context, namespaces ...Namespace) (map[string]bool, error) {
-	if err := ctx.Err(); err != nil || !s.IsHeld() {
+	if err := ctx.Err(); err != nil || s.disk == nil {
 		return nil, err
+	}
+	if err := s.disk.e.Enter(); err != nil {
+		return nil, fmt.Errorf("held items: %w", err)
+	}
+	if s.disk.e.Leave(); !s.IsHeld() {
+		return nil, nil
 	}
 	held := map[string]bool{}
 	for _, ns := range namespaces {

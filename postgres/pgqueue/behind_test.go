@@ -182,7 +182,7 @@ func TestBehindWhatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(t.Context(), pgqueue.SubmitSQL(q), "second", "t", "g", nil, int64(0), int64(3), []byte(`{"thread_id": "t", "graph": "g"}`), nil, nil, [16]byte{1}); err != nil {
+	if _, err := tx.Exec(t.Context(), pgqueue.SubmitSQL(q), "second", "t", "g", nil, int64(0), int64(3), []byte(`{"thread_id": "t", "graph": "g"}`), nil, nil, [16]byte{1}, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	beside(t, url, tx, func() error { return q.Finish(t.Context(), *c, runs.Outcome{Status: runs.Success}) })
@@ -355,7 +355,7 @@ func TestSetupMarksWhatIsBehind(t *testing.T) {
 		`DROP TRIGGER stele_runs_ended ON stele_runs`, `DROP TRIGGER stele_runs_removed ON stele_runs`, `DROP FUNCTION stele_next_behind`,
 		`ALTER TABLE stele_runs DROP COLUMN behind, DROP COLUMN version, DROP COLUMN pinned`, // and their indexes
 		`CREATE INDEX stele_runs_next ON stele_runs (priority DESC, after_at, seq) WHERE ended_at IS NULL`,
-		`DELETE FROM stele_migrations WHERE v > (SELECT max(v) FROM stele_migrations) - 9`,
+		`DELETE FROM stele_migrations WHERE v > (SELECT max(v) FROM stele_migrations) - 12`,
 	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

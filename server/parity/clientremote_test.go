@@ -206,12 +206,12 @@ func TestClientsGoInside(t *testing.T) {
 
 		// What it emits is emitted here, and what is configured here is configured there.
 		var told []any
-		for ev, err := range around(t, s, remote.New(c, "custom"), remote.CallOptions{}).Stream(ctx, pregel.Thread("three"), state{"name": "x"}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeCustom}}) {
+		for ev, err := range around(t, s, remote.New(c, "custom"), remote.CallOptions{}).Stream(ctx, pregel.Thread("three"), state{"name": "x", "text": "x"}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeCustom}}) {
 			must(t, err)
 			told = append(told, ev.Data)
 		}
 		is(t, told, []any{state{"progress": 1}, "half way", []any{1, nil, state{"x": 2.5}}})
-		res, err = around(t, s, remote.New(c, "configured"), remote.CallOptions{}).Invoke(ctx, pregel.Thread("four"), state{"name": "x"},
+		res, err = around(t, s, remote.New(c, "configured"), remote.CallOptions{}).Invoke(ctx, pregel.Thread("four"), state{"name": "x", "text": "x"},
 			pregel.RunOptions{Configurable: map[string]any{"style": "formal", "thread_id": "no", "__pregel_x": 1, "f": func() {}}})
 		must(t, err)
 		is(t, res.Map()["text"], "style formal")
