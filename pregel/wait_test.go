@@ -3,6 +3,7 @@ package pregel_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,9 +209,9 @@ func TestSignalsLast(t *testing.T) {
 
 // TestSignalsOfAnotherOwner: a run that has lost its thread sets no signal aside, which the owner may be able to take.
 func TestSignalsOfAnotherOwner(t *testing.T) {
-	lost := false
+	var lost atomic.Bool
 	s := saver.Intercept(memory.New(memory.Options{}), func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
-		if lost && (call.Method == "PutWrites" || call.Method == "PutRequest") {
+		if lost.Load() && (call.Method == "PutWrites" || call.Method == "PutRequest") {
 			return saver.ErrFenced
 		}
 		return next(ctx)
@@ -223,7 +224,7 @@ func TestSignalsOfAnotherOwner(t *testing.T) {
 	visits := 0
 	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (int, error) {
 		visits++
-		lost = visits == 2
+		lost.Store(visits == 2)
 		return numbers.Receive(ctx)
 	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s, Store: items}})
 	if err != nil {
@@ -238,7 +239,7 @@ func TestSignalsOfAnotherOwner(t *testing.T) {
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, saver.ErrFenced) {
 		t.Errorf("the run ended with %v", err)
 	}
-	lost = false
+	lost.Store(false)
 	if list, err := g.RefusedSignals(ctx, "t"); err != nil || len(list) > 0 {
 		t.Errorf("refused: %+v, %v", list, err)
 	}
