@@ -145,8 +145,9 @@ class ReadOnlyError(SteleError):
 
     code = "read_only"
     advice = (
-        "Ask the server that has it open for writing; if this one follows another, that "
-        "is the leader, and with `--take-over` this one some time after the leader is lost"
+        "Ask the server that has it open for writing; if this one follows another, "
+        "that is the leader, and with `--take-over` this one some time after the "
+        "leader is lost"
     )
 
 
