@@ -224,6 +224,7 @@ type counted struct {
 	n *int64
 }
 
+// Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.g.mu.Lock()

@@ -479,6 +479,7 @@ type counted struct {
 	read int
 }
 
+// Batch implements store.Store.
 func (c *counted) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
 	results, err := c.Store.Batch(ctx, ops...)
 	for _, r := range results {
@@ -489,12 +490,14 @@ func (c *counted) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, e
 	return results, err
 }
 
+// Search implements store.Store.
 func (c *counted) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
 	found, err := c.Store.Search(ctx, q)
 	c.read += len(found)
 	return found, err
 }
 
+// Append implements store.Appender.
 func (c *counted) Append(ctx context.Context, ns store.Namespace, topic, once string, value map[string]any) error {
 	return c.Store.(store.Appender).Append(ctx, ns, topic, once, value)
 }

@@ -15,30 +15,30 @@ import (
 )
 
 // LeadOrFollow has the store in dir open until ctx ends, on each of several machines that name the same bucket in
-// Options.Replica: on one of them as Open does, to lead, and on the others as OpenFollower does. It calls serve with the
-// store, and calls it again each time the role changes, with a store that was opened anew. Saver.Follows says which role
-// it is. The context of serve ends with the role, and context.Cause says why; then serve returns soon, and LeadOrFollow
-// closes the store. If serve returns while the role lasts, LeadOrFollow ends with its error.
+// Options.Replica: on one of them as Open does, to lead, and on the others as OpenFollower does. It calls serve with
+// the store, and calls it again each time the role changes, with a store that was opened anew. Saver.Follows says
+// which role it is. The context of serve ends with the role, and context.Cause says why; then serve returns soon, and
+// LeadOrFollow closes the store. If serve returns while the role lasts, LeadOrFollow ends with its error.
 //
-// A follower takes over when the leader's lease is free: at once if the leader gave it back by Close, and else when its beat has
-// stood still for Replica.TTL on the follower's own clock. If the lost leader may have acknowledged what the bucket lacks, in the modes
-// async and bounded, it takes over only with Replica.AcceptLoss. Nobody takes over while the bucket has no complete point. Of
-// several followers one
-// wins, and the others go on following. Between two roles, about 0.1 s, the store is not open.
+// A follower takes over when the leader's lease is free: at once if the leader gave it back by Close, and else when
+// its beat has stood still for Replica.TTL on the follower's own clock. If the lost leader may have acknowledged what
+// the bucket lacks, in the modes async and bounded, it takes over only with Replica.AcceptLoss. Nobody takes over
+// while the bucket has no complete point. Of several followers one wins, and the others go on following. Between two
+// roles, about 0.1 s, the store is not open.
 //
-// A leader whose place another took is fenced: the context of serve ends with the cause fault.ErrFenced, nothing more is
-// acknowledged, and the store is opened as a follower. What the bucket lacks of its records is kept in files diverged-….tail beside it, as
-// admin.RejoinBucket does; in mode sync nothing of that was acknowledged.
+// A leader whose place another took is fenced: the context of serve ends with the cause fault.ErrFenced, nothing more
+// is acknowledged, and the store is opened as a follower. What the bucket lacks of its records is kept in files
+// diverged-….tail beside it, as admin.RejoinBucket does; in mode sync nothing of that was acknowledged.
 //
-// A call that ended with saver.ErrOutcomeUnknown in one role is not settled by Sync in the next: look whether what it stored is there.
+// A call that ended with saver.ErrOutcomeUnknown in one role is not settled by Sync in the next: look whether what it
+// stored is there.
 //
-// A directory that led last leads again at once, when nobody has taken over. In an empty bucket the first one begins: start one
-// machine alone then, since one that loses this race has a store of its own, and is refused.
+// A directory that led last leads again at once, when nobody has taken over. In an empty bucket the first one begins:
+// start one machine alone then, since one that loses this race has a store of its own, and is refused.
 //
 // A crash at any point leaves what one of Open or of OpenFollower leaves. Errors: that of serve; those of Open and
-// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it is nil, or
-// what serve and
-// Close say.
+// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it
+// is nil, or what serve and Close say.
 func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx context.Context, s *Saver) error) error {
 	if opts.Replica.Bucket == nil {
 		return saver.Invalidf("options.Replica", "no Bucket; several machines share a store by that alone")
