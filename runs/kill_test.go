@@ -21,15 +21,15 @@ import (
 const tortureDir = "STELE_TORTURE_DIR"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(tortureDir); dir != "" {
-		if err := tortured(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, run := range map[string]func(dir string) error{
+		tortureDir: func(dir string) error { return tortured(dir, openTorture) },
+		familyDir:  func(dir string) error { return tortured(dir, openFamilies) },
+	} {
+		dir := os.Getenv(variable)
+		if dir == "" {
+			continue
 		}
-		return
-	}
-	if dir := os.Getenv(familyDir); dir != "" {
-		if err := familyTortured(dir); err != nil {
+		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -64,10 +64,18 @@ func openTorture(ctx context.Context, dir string) (x *runstest.Torture, closes f
 	return x, s.Close, err
 }
 
-func tortured(dir string) error {
+// torturer is a program that is killed: it works on runs, drives them to their ends, and checks what is left.
+type torturer interface {
+	Work(ctx context.Context) error
+	Drive(ctx context.Context) error
+	Check(ctx context.Context) error
+}
+
+// tortured is the process of a program in a directory.
+func tortured[T torturer](dir string, open func(ctx context.Context, dir string) (T, func() error, error)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	x, closes, err := openTorture(ctx, dir)
+	x, closes, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -88,24 +96,24 @@ func tortured(dir string) error {
 // STELE_SEED repeats the times, STELE_TORTURE_RUNS makes it longer.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills(t, tortureDir, checkTorture, func(*rand.Rand) int { return 3 })
+	kills(t, tortureDir, openTorture, func(*rand.Rand) int { return 3 })
 }
 
 // TestDeploysOnDisk is TestKills with another version of the graph each time, forwards and back.
 func TestDeploysOnDisk(t *testing.T) {
 	t.Parallel()
-	kills(t, tortureDir, checkTorture, func(r *rand.Rand) int { return 1 + r.IntN(3) })
+	kills(t, tortureDir, openTorture, func(r *rand.Rand) int { return 1 + r.IntN(3) })
 }
 
 // TestFamiliesAreKilled is TestKills with parents that start children: each child is started once, and each end reaches its
 // parent once.
 func TestFamiliesAreKilled(t *testing.T) {
 	t.Parallel()
-	kills(t, familyDir, checkFamilies, func(*rand.Rand) int { return 1 })
+	kills(t, familyDir, openFamilies, func(*rand.Rand) int { return 1 })
 }
 
 // kills runs the program that a variable asks for with a version of its graph that is drawn anew after each kill.
-func kills(t *testing.T, program string, check func(t *testing.T, dir string, kills int), version func(*rand.Rand) int) {
+func kills[T torturer](t *testing.T, program string, open func(ctx context.Context, dir string) (T, func() error, error), version func(*rand.Rand) int) {
 	seed := environment("STELE_SEED", int(time.Now().UnixNano()%1e9))
 	t.Logf("STELE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -135,11 +143,7 @@ func kills(t *testing.T, program string, check func(t *testing.T, dir string, ki
 		}
 		kill.Stop()
 	}
-	check(t, dir, kills)
-}
-
-func checkTorture(t *testing.T, dir string, kills int) {
-	x, closes, err := openTorture(t.Context(), dir)
+	x, closes, err := open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,5 +151,5 @@ func checkTorture(t *testing.T, dir string, kills int) {
 	if err := x.Check(t.Context()); err != nil {
 		t.Errorf("after %d kills:\n%v", kills, err)
 	}
-	fmt.Printf("killed %d times during %d runs\n", kills, 2*x.Threads*x.Runs)
+	fmt.Printf("%s: killed %d times\n", t.Name(), kills)
 }

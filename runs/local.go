@@ -632,9 +632,3 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	}
 	return nil
 }
-
-// listPage is how many runs a listing looks up at a time.
-const listPage = 1000
-
-// listLooks is how many ids are examined while the lock is held once.
-const listLooks = 10_000

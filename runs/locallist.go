@@ -11,6 +11,12 @@ import (
 
 // Lists: which runs a query selects, by the ids in memory, and where their values are read.
 
+// listPage is how many runs a listing looks up at a time.
+const listPage = 1000
+
+// listLooks is how many ids are examined while the lock is held once.
+const listLooks = 10_000
+
 // List implements Queue. It reads only runs of the selected thread and status, as they are yielded;
 // runs that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {

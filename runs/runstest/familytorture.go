@@ -220,17 +220,13 @@ func (x *FamilyTorture) Check(ctx context.Context) error {
 	if len(threads) != 3*x.Parents {
 		report("%d children, want %d", len(threads), 3*x.Parents)
 	}
-	found, err := os.ReadDir(filepath.Join(x.Dir, "effects"))
+	found, err := effectsIn(x.Dir)
 	if err != nil {
 		return err
 	}
 	seen := map[string]int{}
-	for _, f := range found {
-		text, err := os.ReadFile(filepath.Join(x.Dir, "effects", f.Name()))
-		if err != nil {
-			return err
-		}
-		_, name, _ := strings.Cut(string(text), " ") // empty: killed before it was written
+	for _, text := range found {
+		_, name, _ := strings.Cut(text, " ")
 		if seen[name]++; name != "" && (seen[name] > 1 || !want[name]) {
 			report("effect %q came %d times", name, seen[name])
 		}

@@ -343,17 +343,13 @@ func (x *Torture) Check(ctx context.Context) error {
 			}
 		}
 	}
-	found, err := os.ReadDir(filepath.Join(x.Dir, "effects"))
+	found, err := effectsIn(x.Dir)
 	if err != nil {
 		return err
 	}
 	names := map[string]int{}
-	for _, f := range found {
-		text, err := os.ReadFile(filepath.Join(x.Dir, "effects", f.Name()))
-		if err != nil {
-			return err
-		}
-		if names[string(text)]++; names[string(text)] > 1 && len(text) > 0 { // empty: killed before it was written
+	for _, text := range found {
+		if names[text]++; names[text] > 1 && text != "" {
 			report("effect %q came under two keys", text)
 		}
 	}
@@ -374,4 +370,16 @@ func (x *Torture) Check(ctx context.Context) error {
 		}
 	}
 	return broken
+}
+
+// effectsIn are the texts of the effects that programs in a directory have had, one for each key. One whose program was
+// killed before it wrote the text is "".
+func effectsIn(dir string) (texts []string, err error) {
+	dir = filepath.Join(dir, "effects")
+	found, err := os.ReadDir(dir)
+	for _, f := range found {
+		text, rerr := os.ReadFile(filepath.Join(dir, f.Name()))
+		texts, err = append(texts, string(text)), errors.Join(err, rerr)
+	}
+	return texts, err
 }
