@@ -72,7 +72,7 @@ func TestAnsweredByWhom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graph.New(graph.Key("note", channel.LastValue[string]())).Node("approve", func(ctx context.Context, _ any) (any, error) {
+	g, err := graph.New(graph.Key("messages", channel.LastValue[any]()), graph.Key("note", channel.LastValue[string]())).Node("approve", func(ctx context.Context, _ any) (any, error) {
 		answer, err := pregel.Ask(ctx, map[string]any{"action_requests": []any{map[string]any{"name": "refund", "args": map[string]any{"amount": 20}}}})
 		return map[string]any{"note": fmt.Sprint(answer)}, err
 	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "mail", Saver: saver})

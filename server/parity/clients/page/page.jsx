@@ -51,7 +51,8 @@ function SDK() {
 }
 
 // React is a chat by the hook of @langchain/react. It has no branches: a page that wants them reads
-// the history, and runs from a checkpoint of it.
+// the history, and runs from a checkpoint of it. A question is answered by its id: after a reload the hook
+// shows it from the state, and knows which one waits only when the stream says so again.
 function React() {
   const s = useStream(useOptions());
   const [heads, setHeads] = useState([]);
@@ -72,7 +73,7 @@ function React() {
       error={s.error}
       parent={parent}
       send={(text, head) => s.submit(said(text), head === undefined ? {} : { forkFrom: heads[head] })}
-      answer={(text) => s.respond(text)}
+      answer={(text) => s.respond(text, { interruptId: s.interrupt.id })}
       edit={edit}
       branches={() => undefined}
       heads={heads.length}
