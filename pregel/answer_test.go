@@ -485,15 +485,16 @@ func TestAnotherAnswerInside(t *testing.T) {
 }
 
 // TestAnotherAnswerAfterAFailure: a question whose task failed after it was answered does not wait, however
-// deep the graph lies that asked: another answer would not be heard.
+// deep the graph lies that asked: another answer would not be heard. Without a durability LangGraph stored the
+// failure, which keeps no record of answers in force.
 func TestAnotherAnswerAfterAFailure(t *testing.T) {
 	for depth := range 4 {
 		for _, before := range []int{0, 1, 2} { // questions that were answered before; 2: and the last by a function
-			for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+			function := before == 2
+			for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, ""} {
 				t.Run(fmt.Sprint(depth, before, d), func(t *testing.T) {
-					ask := pregel.Ask
-					if before == 2 {
-						before = 1
+					ask, before := pregel.Ask, min(before, 1)
+					if function {
 						asks := pregel.NewTask("asks", func(ctx context.Context, q string) (any, error) { return pregel.Ask(ctx, q) })
 						ask = func(ctx context.Context, q any, _ ...pregel.AskOptions) (any, error) {
 							return asks.Call(ctx, q.(string))
@@ -501,33 +502,37 @@ func TestAnotherAnswerAfterAFailure(t *testing.T) {
 					}
 					fails := true
 					heard := ""
-					n := node("ask", func(ctx context.Context, _ any) (any, error) {
-						for range before {
-							if _, err := pregel.Ask(ctx, "sure?"); err != nil {
-								return nil, err
+					build := func(o pregel.Options) *pregel.Graph {
+						n := node("ask", func(ctx context.Context, _ any) (any, error) {
+							for range before {
+								if _, err := pregel.Ask(ctx, "sure?"); err != nil {
+									return nil, err
+								}
 							}
-						}
-						v, err := ask(ctx, "send it?")
-						if err != nil {
-							return nil, err
-						}
-						heard = fmt.Sprint(v)
-						if fails {
-							return nil, errBoom
-						}
-						return v, nil
-					})
-					for range depth {
-						sub := fan(t, pregel.Options{}, n)
-						n = node("ask", func(ctx context.Context, in any) (any, error) {
-							res, err := sub.Invoke(ctx, pregel.Inside(), in)
+							v, err := ask(ctx, "send it?")
 							if err != nil {
 								return nil, err
 							}
-							return res.Value, nil
-						}).Subgraphs(sub)
+							heard = fmt.Sprint(v)
+							if fails {
+								return nil, errBoom
+							}
+							return v, nil
+						})
+						for range depth {
+							sub := fan(t, pregel.Options{}, n)
+							n = node("ask", func(ctx context.Context, in any) (any, error) {
+								res, err := sub.Invoke(ctx, pregel.Inside(), in)
+								if err != nil {
+									return nil, err
+								}
+								return res.Value, nil
+							}).Subgraphs(sub)
+						}
+						return fan(t, o, n)
 					}
-					g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, n)
+					o := pregel.Options{Saver: memory.New(memory.Options{}), LangGraph: d == ""}
+					g := build(o)
 					at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 					res, err := g.Invoke(ctx, at, 1, cfg)
 					for range before {
@@ -538,6 +543,8 @@ func TestAnotherAnswerAfterAFailure(t *testing.T) {
 					if _, err = g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg); !errors.Is(err, errBoom) {
 						t.Fatal(err)
 					}
+					o.LangGraph = false
+					g = build(o)
 					for _, no := range []any{"no", map[string]any{id: "no"}} {
 						_, err = g.Invoke(ctx, at, pregel.Command{Resume: no}, cfg)
 						wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
@@ -558,7 +565,8 @@ func TestAnotherAnswerAfterAFailure(t *testing.T) {
 }
 
 // TestAnswerOfAFunctionInside: a question that a function asked which a task of a graph inside called is known by
-// the answer that the function got, and not by one that the task got before.
+// the answer that the function got, and not by one that the task got before; also if LangGraph stored them, which
+// keeps no record of answers in force.
 func TestAnswerOfAFunctionInside(t *testing.T) {
 	asks := pregel.NewTask("asks", func(ctx context.Context, q string) (any, error) { return pregel.Ask(ctx, q) })
 	sub := fan(t, pregel.Options{}, node("a", func(ctx context.Context, _ any) (any, error) {
@@ -573,8 +581,10 @@ func TestAnswerOfAFunctionInside(t *testing.T) {
 		}
 		return nil, errBoom
 	}
-	for range 20 { // maps have no order
-		g, at := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("around", around).Subgraphs(sub)), pregel.Thread("t")
+	for round := range 20 { // maps have no order
+		o := pregel.Options{Saver: memory.New(memory.Options{}), LangGraph: round%2 == 0}
+		build := func() *pregel.Graph { return fan(t, o, node("around", around).Subgraphs(sub)) }
+		g, at := build(), pregel.Thread("t")
 		res, err := g.Invoke(ctx, at, 1)
 		wantAsked(t, res, err, "sure?")
 		res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sure"})
@@ -583,6 +593,8 @@ func TestAnswerOfAFunctionInside(t *testing.T) {
 			if _, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id: "yes"}}); !errors.Is(err, errBoom) {
 				t.Fatalf("the same answer: %v", err)
 			}
+			o.LangGraph = false
+			g = build()
 		}
 		if _, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id: "sure"}}); !errors.Is(err, pregel.ErrNoInterrupt) {
 			t.Fatalf("another answer: %v", err)

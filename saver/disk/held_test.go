@@ -77,11 +77,15 @@ func (w *heldWorld) restore(name string, b *buckettest.Sim, at uint64, release b
 	}
 }
 
+// unfinished puts a checkpoint whose node is to run.
+func unfinished(id string) saver.PutRequest {
+	return saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{ID: id}, Note: &saver.Note{Graph: "g", Next: []string{"n"}}}
+}
+
 func newHeldWorld(t *testing.T) *heldWorld {
 	w := &heldWorld{t: t, root: t.TempDir(), bucket: buckettest.NewSim(nil)}
 	s := w.open("leader", w.bucket)
-	unfinished := saver.Note{Graph: "g", Next: []string{"n"}}
-	if _, err := s.PutRequest(t.Context(), saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{ID: "1"}, Note: &unfinished}); err != nil {
+	if _, err := s.PutRequest(t.Context(), unfinished("1")); err != nil {
 		t.Fatal(err)
 	}
 	w.record = s.Stats().LastLSN
@@ -130,22 +134,32 @@ func TestWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A thread with which somebody went on is held no more, also where that has stored no checkpoint yet.
-func TestWritesReleaseAThread(t *testing.T) {
+// A thread with which somebody went on is held no more, whether that stored a checkpoint or the writes of a task.
+func TestWhoGoesOnReleasesAThread(t *testing.T) {
 	w := newHeldWorld(t)
-	w.restore("staging", w.bucket, w.record, false)
-	s := w.open("staging", nil)
-	defer w.close(s)
-	if !isHeld(t, s) {
-		t.Fatal("the restored store is not held")
-	}
-	if err := s.PutWrites(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "1"}, []saver.Write{{Channel: "c", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
-		t.Fatal(err)
-	}
-	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
-		if err != nil || info.Held {
-			t.Errorf("%+v, %v", info, err)
+	for name, goesOn := range map[string]func(s *disk.Saver) error{
+		"writes": func(s *disk.Saver) error {
+			return s.PutWrites(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "1"}, []saver.Write{{Channel: "c", Value: saver.ValueOf(1)}}, "task", "")
+		},
+		"checkpoint": func(s *disk.Saver) error {
+			_, err := s.PutRequest(t.Context(), unfinished("2"))
+			return err
+		},
+	} {
+		w.restore(name, w.bucket, w.record, false)
+		s := w.open(name, nil)
+		if !isHeld(t, s) {
+			t.Fatal("the restored store is not held")
 		}
+		if err := goesOn(s); err != nil {
+			t.Fatal(err)
+		}
+		for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+			if err != nil || info.Held {
+				t.Errorf("%s: %+v, %v", name, info, err)
+			}
+		}
+		w.close(s)
 	}
 }
 
