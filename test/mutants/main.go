@@ -30,8 +30,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	pick := flags.String("run", "", "only mutants whose name matches this expression")
 	all := flags.Bool("all", false, "run the whole suite against each mutant, not only the test it names")
-	parallel := flags.Int("p", 2, "how many mutants are tried at once")
-	timeout := flags.Duration("timeout", 2*time.Minute, "time limit of one test binary; a mutant may make a test wait for ever")
+	parallel := flags.Int("p", 4, "how many mutants are tried at once; the tests of many wait")
+	timeout := flags.Duration("timeout", 2*time.Minute, "time limit of one test binary; a mutant may make a test wait for ever, and has less if its test is quick without it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -36,9 +36,10 @@ type outcome struct {
 // bench runs mutants of the repository at root. Its files lie in dir.
 type bench struct {
 	root, dir string
-	overlay   string            // the file that tells the go command of the woven sources
-	timeout   time.Duration     // of one test binary
-	bins      map[string]string // the test binary of each package
+	overlay   string                   // the file that tells the go command of the woven sources
+	timeout   time.Duration            // of one test binary, at most
+	bins      map[string]string        // the test binary of each package
+	took      map[string]time.Duration // what each test takes without a mutant, by testKey
 }
 
 // tries is how often a test may fail to notice a mutant. Some draw what they look at, or
@@ -81,18 +82,35 @@ func (b *bench) healthy(ctx context.Context, mutants []*mutant, workers int) err
 	var distinct []*mutant
 	seen := map[string]bool{}
 	for _, m := range mutants {
-		if key := fmt.Sprint(m.pkg, m.test, m.env); !seen[key] {
+		if key := m.testKey(); !seen[key] {
 			seen[key], distinct = true, append(distinct, m)
 		}
 	}
-	failures := make([]error, len(distinct))
+	failures, took := make([]error, len(distinct)), make([]time.Duration, len(distinct))
 	each(workers, len(distinct), func(i int) {
-		m := distinct[i]
+		m, start := distinct[i], time.Now()
 		if out, err := b.test(ctx, m, ""); err != nil {
 			failures[i] = fmt.Errorf("%s %s fails without a mutant: %w\n%s", m.pkg, m.test, err, out)
 		}
+		took[i] = time.Since(start)
 	})
+	b.took = map[string]time.Duration{}
+	for i, m := range distinct {
+		b.took[m.testKey()] = took[i]
+	}
 	return errors.Join(failures...)
+}
+
+// testKey tells the test that a mutant names, and what it is run with, from others.
+func (m *mutant) testKey() string { return fmt.Sprint(m.pkg, m.test, m.env) }
+
+// limit is how long the test of a mutant may take. What takes ten times as long as without one waits for
+// what does not come any more.
+func (b *bench) limit(m *mutant) time.Duration {
+	if took, known := b.took[m.testKey()]; known {
+		return min(b.timeout, 20*time.Second+10*took)
+	}
+	return b.timeout
 }
 
 // weave writes the sources with the mutants in them, and the list of them that the
@@ -163,7 +181,7 @@ func packages(mutants []*mutant) []string {
 
 // test runs the test that a mutant names, with the mutant that is chosen.
 func (b *bench) test(ctx context.Context, m *mutant, choice string) (string, error) {
-	cmd := exec.CommandContext(ctx, b.bins[m.pkg], "-test.run=^("+m.test+")$", "-test.failfast", "-test.timeout="+b.timeout.String())
+	cmd := exec.CommandContext(ctx, b.bins[m.pkg], "-test.run=^("+m.test+")$", "-test.failfast", "-test.timeout="+b.limit(m).String())
 	cmd.Env = append(append(os.Environ(), m.env...), chosen+"="+choice)
 	return b.run(cmd, filepath.Join(b.root, filepath.FromSlash(m.pkg)))
 }
