@@ -24,7 +24,7 @@ func size(variable string, def int) int {
 }
 
 // sizes are those of the workloads; BENCH_… variables change them.
-var sizes = struct{ chatSteps, writers, manySteps, threads, openCheckpoints, openThreads, killedPuts int }{
+var sizes = struct{ chatSteps, writers, manySteps, threads, openCheckpoints, openThreads, killedPuts, asleep int }{
 	chatSteps:       size("BENCH_CHAT_STEPS", 200),
 	writers:         size("BENCH_WRITERS", 64),
 	manySteps:       size("BENCH_MANY_STEPS", 100),
@@ -32,6 +32,7 @@ var sizes = struct{ chatSteps, writers, manySteps, threads, openCheckpoints, ope
 	openCheckpoints: size("BENCH_OPEN_CHECKPOINTS", 100_000),
 	openThreads:     size("BENCH_OPEN_THREADS", 2_000),
 	killedPuts:      size("BENCH_KILLED_PUTS", 2_000),
+	asleep:          size("BENCH_ASLEEP", 100_000),
 }
 
 // put stores a step upon parent and returns the config of the next parent.
