@@ -11,9 +11,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgqueue"
@@ -133,7 +138,63 @@ func fleet() error {
 			return err
 		}
 	}
-	return afterDeath(ctx, url, submit)
+	if err := afterDeath(ctx, url, submit); err != nil {
+		return err
+	}
+	return asleep(ctx, url)
+}
+
+// asleep prints the processor time that a worker and the server take in a minute in which 100,000 runs sleep.
+func asleep(ctx context.Context, url string) error {
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	var dir string
+	if err := c.QueryRow(ctx, "SHOW data_directory").Scan(&dir); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, `INSERT INTO stele_runs (id, thread_id, graph, status, priority, attempts, spec, due_at, after_at, created_at)
+		SELECT 'z' || i, 'z' || i, 'three', 'pending', 0, 3, '{"graph": "three"}', due, due, now() FROM generate_series(1, 100000) i, (SELECT now() + interval '1 day') AS d (due)`); err != nil {
+		return err
+	}
+	w, err := startWorker(ctx, url, 0, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	if _, err := c.Exec(ctx, "VACUUM ANALYZE stele_runs"); err != nil {
+		return err
+	}
+	time.Sleep(10 * time.Second)
+	pid, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(pid), "\n")
+	const rest = 60
+	client, server := processorTime(strconv.Itoa(os.Getpid()), ""), processorTime("", first)
+	time.Sleep(rest * time.Second)
+	client, server = processorTime(strconv.Itoa(os.Getpid()), "")-client, processorTime("", first)-server
+	fmt.Printf("\n100,000 asleep: a worker takes %.2f ms of a processor a second, the server %.2f\n",
+		float64(client.Milliseconds())/rest, float64(server.Milliseconds())/rest)
+	return nil
+}
+
+// processorTime is what a process, or the children of a parent, have used; in steps of 10 ms.
+func processorTime(pid, parent string) (sum time.Duration) {
+	all, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range all {
+		b, _ := os.ReadFile(name)
+		at := strings.LastIndexByte(string(b), ')') // behind the name
+		if f := strings.Fields(string(b[at+1:])); len(f) > 12 && (filepath.Base(filepath.Dir(name)) == pid || f[1] == parent) {
+			user, _ := strconv.Atoi(f[11])
+			system, _ := strconv.Atoi(f[12])
+			sum += time.Duration(user+system) * 10 * time.Millisecond
+		}
+	}
+	return sum
 }
 
 // firstNodes prints how long it takes from Submit to the first node, while clients each submit a

@@ -7,7 +7,7 @@
 //	                           # langgraph-checkpoint-postgres and psycopg[binary,pool]
 //
 //	go run ./bench -fleet      # runs of 1, 2, 4, 8 workers; from Submit to the first node; from
-//	                           # the death of a worker until its run goes on
+//	                           # the death of a worker until its run goes on; what sleepers cost
 //
 // It starts a cluster of its own, whose commits reach the disk. Of each figure the median
 // over the rounds is shown.
