@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"sync"
 
 	"github.com/stele-go/stele/base/fault"
@@ -33,6 +34,23 @@ func (s *Store) EnterToRead() error {
 		}
 	}
 	return s.Enter()
+}
+
+// Current returns nil once what the store shows is not older than the call: a call that answers what the store holds begins with it.
+// Of a leader in mode Sync it asks for the lease, and else for nothing but ctx: a store without a replica has one writer, the other
+// modes promise no more than a prefix, and a follower is behind by design; see EnterToRead. Work in the background does not
+// need it.
+//
+// Errors: see replication.current.
+func (s *Store) Current(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || s.current == nil {
+		return err
+	}
+	if err := s.Enter(); err != nil {
+		return err
+	}
+	defer s.Leave()
+	return s.current(ctx)
 }
 
 // enterToWrite is Enter for a call that writes.

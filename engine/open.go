@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -79,6 +80,8 @@ func newEngine(s *Store) *Engine {
 	if s.Opts.follows && s.Opts.Replica.Bucket != nil {
 		e.follower = newFollower(e)
 		s.fresh = e.follower.fresh
+	} else if r := s.Opts.Replica; r.Mode == replica.Sync && r.MaxStale >= 0 {
+		s.current = e.replica.current
 	}
 	s.onBadPage = e.wakeWorker
 	return e

@@ -44,7 +44,8 @@ type Replica struct {
 	// TTL is how long a leader's lease lasts; default 15 s.
 	TTL time.Duration
 	// MaxStale is for a follower: for how long it answers reads without news of the leader; then they fail with
-	// fault.ErrStale. Default 60 s; negative: for ever.
+	// fault.ErrStale. Default 60 s; negative: for ever. At a leader in mode Sync, which answers reads while it holds its lease,
+	// negative lets it answer without: perhaps with what was before another took over.
 	MaxStale time.Duration
 	// Clock is a monotonic clock. For simulations only.
 	Clock func() time.Duration
@@ -327,6 +328,52 @@ func (r *replication) admit(ctx context.Context) (context.Context, context.Cance
 		err = ctx.Err()
 	}
 	return ctx, nil, err
+}
+
+// SyncReplica is Sync, and returns when the bucket has all that Sync makes durable, in every mode; without a replica it is Sync. It
+// waits for Replica.Deadline at most. Errors: those of Sync; ErrFenced: another leads, and the bucket never gets all; ErrOutcomeUnknown:
+// it may get it yet.
+func (e *Engine) SyncReplica(ctx context.Context) error {
+	if err := e.Sync(ctx); err != nil || e.replica == nil || e.MayWrite() != nil {
+		return err
+	}
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
+	r := e.replica
+	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	return r.await(ctx, e.log.LastLSN())
+}
+
+// current returns nil once the lease is held, which says that nobody else led at that moment: so a read that begins before, and
+// looks at the store behind it, misses nothing that any leader had acknowledged when it began. No clock but the own one is
+// asked; see replica.Leader.Holds. A read waits for the lease as a commit waits for the bucket: up to Replica.Deadline.
+//
+// Errors: ErrFenced, fault.ErrStale, ErrClosed, that of ctx.
+func (r *replication) current(ctx context.Context) error {
+	if r.leader == nil || r.leader.Holds() {
+		return nil // nil: Open reads
+	}
+	within, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	defer cancel()
+	defer context.AfterFunc(r.points, cancel)()
+	for {
+		err := r.leader.Current(within)
+		switch {
+		case err == nil, errors.Is(err, replica.ErrFenced):
+			return err
+		case r.points.Err() != nil:
+			return fault.ErrClosed
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case within.Err() != nil, r.e.Opts.Inline: // in a simulation it tries once
+			return fmt.Errorf("%w: it leads, and its lease has ended: %w", fault.ErrStale, err)
+		}
+		sleep(within, min(r.o.TTL/10, time.Second))
+	}
 }
 
 // lost returns ErrFenced once another leader has taken over.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"sync/atomic"
@@ -120,8 +121,9 @@ type Store struct {
 
 	nums numbers
 
-	calls calls
-	fresh func() error // of a follower: see EnterToRead
+	calls   calls
+	fresh   func() error                // of a follower: see EnterToRead
+	current func(context.Context) error // of a leader: see Current
 
 	directoryLimit int // maxDirectory; smaller in tests
 

@@ -36,6 +36,8 @@ type Leader struct {
 	unsure  base.LSN // the first one that only the next leader knows of; 0: none
 	closed  bool     // Run has ended
 	trouble error    // of the last call of the bucket
+
+	renewing chan struct{} // capacity 1: held by the caller of Current that renews
 	// Of Retain and CreatePoint, which do not run at the same time:
 	pins    map[string]pinSeen
 	dropped map[string]bool // the files that Retain has deleted, or tried to
@@ -64,7 +66,7 @@ type flight struct {
 
 func newLeader(o Options, hold *lease, at Position) *Leader {
 	return &Leader{o: o, epoch: at.Epoch, lease: hold, changed: make(chan struct{}), end: at, synced: at,
-		lastCut: o.Clock() - o.Interval, pins: map[string]pinSeen{}, dropped: map[string]bool{}}
+		lastCut: o.Clock() - o.Interval, renewing: make(chan struct{}, 1), pins: map[string]pinSeen{}, dropped: map[string]bool{}}
 }
 
 // Epoch is the number of this leader's reign.
@@ -102,6 +104,34 @@ func (l *Leader) Trouble() error {
 // the leader is current if Holds is true after it began. A clock that runs up to 20 % slower than
 // others' is allowed for; a machine that was suspended is not.
 func (l *Leader) Holds() bool { return l.lease.holds() }
+
+// Current returns nil if nobody else led at some moment after it was called: what this leader shows from then on is not older
+// than the call. If the lease is not held it renews it, once for all callers that wait. Errors: ErrFenced; those of the
+// bucket and of ctx, and then another call may succeed.
+func (l *Leader) Current(ctx context.Context) error {
+	if l.Holds() {
+		return nil
+	}
+	select {
+	case l.renewing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.renewing }()
+	if l.Holds() {
+		return nil // another caller has renewed it
+	}
+	if err := l.Renew(ctx); err != nil {
+		return err
+	}
+	if !l.Holds() {
+		return errLeaseLate
+	}
+	return nil
+}
+
+// errLeaseLate: a renewal took longer than the lease that it gave.
+var errLeaseLate = errors.New("the bucket answered when the lease had ended")
 
 // wake is called with mu held.
 func (l *Leader) wake() {

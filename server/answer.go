@@ -78,7 +78,7 @@ func failureOf(err error) (f *failure, logged bool) {
 	case is(fault.ErrFenced):
 		return &failure{http.StatusServiceUnavailable, "Another server leads now, and nothing was stored. Try again there."}, false
 	case is(fault.ErrStale):
-		return &failure{http.StatusServiceUnavailable, "This server has not heard of the one that leads for too long. Try again."}, true
+		return &failure{http.StatusServiceUnavailable, "This server may not have the newest state at the moment. Try again."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
 	case errors.As(err, new(*fs.PathError)): // the store's, or one that a function of the program reads

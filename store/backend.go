@@ -16,7 +16,7 @@ type backend interface {
 	// or live is false for it.
 	get(ctx context.Context, ns, key string, live func(meta) bool) (entry, map[string]any, error)
 	// view is a consistent view of the store as it is now.
-	view() (view, error)
+	view(ctx context.Context) (view, error)
 	// commit makes all changes or none. No two are of the same item.
 	commit(ctx context.Context, changes []change) error
 	// append makes the changes of an Append, with keys in the order of its commits.

@@ -78,6 +78,9 @@ func entryOf(t *index.Partition, it *index.Entry, en *entry) error {
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Entry
 	at := address{partitionOf(ns), itemKey(key)}
+	if err := d.e.Current(ctx); err != nil {
+		return entry{}, nil, err
+	}
 	for {
 		t, err := d.e.Partition(at.id)
 		if err != nil || t == nil {
@@ -291,7 +294,7 @@ const sweepBatch = 1000
 type address struct{ id, key string }
 
 func (d *durable) sweep(ctx context.Context) (int, error) {
-	v, err := d.view()
+	v, err := d.view(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -356,7 +359,10 @@ func (d *durable) removeExpired(ctx context.Context, items []address) (removed i
 	return removed, nil
 }
 
-func (d *durable) view() (view, error) {
+func (d *durable) view(ctx context.Context) (view, error) {
+	if err := d.e.Current(ctx); err != nil {
+		return nil, err
+	}
 	v, err := d.e.View()
 	if err != nil {
 		return nil, err

@@ -286,7 +286,7 @@ func (b *batch) check(ctx context.Context) error {
 
 // read answers everything but the puts from one view.
 func (b *batch) read(ctx context.Context) error {
-	v, err := b.s.back.view()
+	v, err := b.s.back.view(ctx)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (m *memory) get(ctx context.Context, ns, key string, live func(meta) bool) 
 	return it.entry, value, err
 }
 
-func (m *memory) view() (view, error) {
+func (m *memory) view(context.Context) (view, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held = true

@@ -108,7 +108,7 @@ type movedItem struct {
 // moveBatch reads the items that the next commit moves.
 func (d *durable) moveBatch(ctx context.Context, from, to, before string) (*moveBatch, error) {
 	b := &moveBatch{d: d, from: from, to: to}
-	view, err := d.view()
+	view, err := d.view(ctx)
 	if err != nil {
 		return nil, err
 	}

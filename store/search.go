@@ -53,7 +53,7 @@ func (s *Local) Search(ctx context.Context, q Query) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.back.view()
+	v, err := s.back.view(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Local) scan(ctx context.Context, q Query, yield func(Found, error) bool
 	if err != nil {
 		return err
 	}
-	v, err := s.back.view()
+	v, err := s.back.view(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Local) ListNamespaces(ctx context.Context, q NamespaceQuery) ([]Namespa
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	v, err := s.back.view()
+	v, err := s.back.view(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@
 #   RUNS           durable runs on each thread of killed programs (default 300)
 #   FLEET_RUNS     the same of a fleet on PostgreSQL      (default 125: 4,000 runs)
 #   TAKE_OVERS     servers that are killed while another takes over (default 200)
+#   SIMULATED_TAKE_OVERS  of simulated machines, whose clients' histories are checked (default 500)
 #   PARITY         random programs beside LangGraph       (default 1000; 10000 take hours)
 #   FUZZTIME       of each fuzz target                    (default 60s)
 set -uo pipefail
@@ -31,7 +32,7 @@ run() {
 		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
 		return 1
 	}
-	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok| +takeover_kill_test.go)' "$work/out"
+	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok| +(takeover_kill|linear)_test.go)' "$work/out"
 }
 
 part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
@@ -70,7 +71,10 @@ part_runs() {
 
 part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:-125}" STELE_REQUIRE_POSTGRES=1); }
 
-part_takeovers() { (cd server && run . TestTakeOverKills TAKE_OVERS="${TAKE_OVERS:-200}"); }
+part_takeovers() {
+	run ./test/linear TestLinearizable TAKE_OVERS="${SIMULATED_TAKE_OVERS:-500}" &&
+		(cd server && run . TestTakeOverKills TAKE_OVERS="${TAKE_OVERS:-200}")
+}
 
 # What .ci/run does not race: the adapters of providers.
 part_adapters() {

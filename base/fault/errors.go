@@ -15,8 +15,9 @@ var (
 	// ErrFollower: the store follows the leader of its lineage, which alone writes. Nothing was written. It matches
 	// ErrReadOnly.
 	ErrFollower = fmt.Errorf("%w: it follows a leader; write at the leader, or close this one and open it with the replica, which takes over", ErrReadOnly)
-	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old.
-	ErrStale = errors.New("the follower has not heard of its leader for too long, and its answer may be old")
+	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old; or a leader in mode sync has not
+	// reached its bucket for so long that another may lead.
+	ErrStale = errors.New("the store has not heard of its lineage for too long, and its answer may be old")
 	// ErrFenced: another leader of the store's lineage has taken over. What it is returned for is not in the lineage, and
 	// never will be.
 	ErrFenced = errors.New("another leader has taken over; follow it")

@@ -39,7 +39,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if err := q.Validate(); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.e.Current(ctx); err != nil {
 		return err
 	}
 	var of newestThreads

@@ -311,6 +311,13 @@ func (s *Saver) Following() error { return s.e.Following() }
 // Sync returns when every call that returned before is on stable storage.
 func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 
+// SyncReplica returns when every call that returned before is on stable storage, and in the bucket of Options.Replica, in every mode:
+// what rests on these calls is lost with no machine. In the modes async and bounded that takes up to Replica.Interval and the
+// upload. Without a replica it is Sync.
+//
+// Errors: ErrOutcomeUnknown if ctx or Replica.Deadline ends before; fault.ErrFenced if another leads, and the bucket never gets all.
+func (s *Saver) SyncReplica(ctx context.Context) error { return s.e.SyncReplica(ctx) }
+
 // Flush moves the log into a compressed segment. It goes on beside other calls
 // and happens by itself every Options.FlushBytes.
 func (s *Saver) Flush(ctx context.Context) error { return s.e.Flush(ctx) }

@@ -23,7 +23,7 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.e.Current(ctx); err != nil {
 		return nil, err
 	}
 	t, it, first, err := s.lookUp(cfg)
@@ -73,7 +73,7 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.e.Current(ctx); err != nil {
 		return nil, err
 	}
 	t, it, _, err := s.lookUp(cfg)

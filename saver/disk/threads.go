@@ -33,7 +33,7 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	if err := q.Validate(); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.e.Current(ctx); err != nil {
 		return err
 	}
 	if q.ThreadID != "" && len(q.Metadata) == 0 {

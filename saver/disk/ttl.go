@@ -82,7 +82,7 @@ func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error)
 	if err := saver.ValidateThreadID(threadID); err != nil {
 		return 0, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := s.e.Current(ctx); err != nil {
 		return 0, err
 	}
 	ttls, err := s.e.Partition(layout.TTLPartition)
