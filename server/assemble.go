@@ -47,7 +47,7 @@ func (s *Server) assemble(lives context.Context) {
 	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, open: auth.open, locks: locks,
 		log: log}
 	s.streams = &streamAPI{queue: queue, view: view, events: events, heartbeat: s.cfg.Heartbeat, done: done, locks: locks,
-		log: log}
+		log: log, follows: s.follows, marks: s.losesTail}
 	s.runs = &runAPI{queue: queue, saver: states, store: items, withStore: withStore, graphs: graphs, threads: s.threads,
 		assistants: s.assistants, view: view, streams: s.streams, openStreams: s.openStreams, events: events,
 		deferred: s.deferred, hooks: hookClient(s.cfg.AllowPrivateWebhooks), attempts: s.cfg.Attempts,

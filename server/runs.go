@@ -85,7 +85,7 @@ func (s *runAPI) stream(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.streams.streamed(c, r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
+	return s.streams.streamed(c, r, stateless, modesOfRun(r), eventID{}, false, c.body.text("on_disconnect") == "cancel")
 }
 
 // wait makes a run and answers with what came of it.

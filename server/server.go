@@ -108,6 +108,7 @@ type Server struct {
 	metrics     *requestCounts
 	listingMost int
 	follows     bool // another server leads
+	losesTail   bool // a take-over may lose what was acknowledged
 
 	threads    *threadAPI
 	runs       *runAPI
@@ -164,6 +165,10 @@ func New(cfg Config) (*Server, error) {
 	}
 	if f, ok := cfg.Saver.(interface{ Follows() bool }); ok {
 		s.follows = f.Follows()
+	}
+	if w, ok := cfg.Saver.(watched); ok {
+		r := w.Health().Replica
+		s.losesTail = r != nil && r.Mode != "sync"
 	}
 	s.assemble(ctx)
 	if err := s.addRoutes(); err != nil {

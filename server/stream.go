@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,33 +26,41 @@ type streamAPI struct {
 	heartbeat time.Duration
 	done      <-chan struct{} // the server closes
 	log       *slog.Logger
+	follows   bool // another server leads
+	marks     bool // ids of events have marks; see eventID
 }
 
 // streamed streams a run, and cancels it if the client leaves and asked for that.
-func (s *streamAPI) streamed(c *call, r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
+func (s *streamAPI) streamed(c *call, r runs.Run, stateless bool, modes []string, from eventID, live, cancel bool) error {
 	out := c.output(func(h http.Header) {
 		streamHeaders(h)
 		h.Set("Location", place(r, false)+"/stream")
 		h.Set("Content-Location", place(r, stateless))
 	})
-	end, err := s.stream(c, out, r, modes, after, live)
+	end, err := s.stream(c, out, r, modes, from, live)
 	gone := errors.Is(err, runs.ErrNotFound)
 	if err == nil {
 		gone, err = s.isDeleted(c.ctx, end)
 	}
-	if gone {
-		f := deletedRun(r.ID)
-		if !out.begun {
-			return f
-		}
-		text, err := encode(pregeljson.Failure{Error: "RunDeleted", Message: f.detail})
-		if err != nil {
-			return err
-		}
-		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
-		return nil
+	switch {
+	case gone:
+		return tell(out, "RunDeleted", deletedRun(r.ID))
+	case errors.Is(err, errCut):
+		return tell(out, "HistoryCut", errCut)
 	}
 	return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
+}
+
+// tell returns a failure, or writes it as the last frame of an answer that has begun.
+func tell(out *output, name string, f *failure) error {
+	if !out.begun {
+		return f
+	}
+	text, err := encode(pregeljson.Failure{Error: name, Message: f.detail})
+	if err == nil {
+		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
+	}
+	return err
 }
 
 // streamHeaders begin an answer of server-sent events.
@@ -62,23 +69,27 @@ func streamHeaders(h http.Header) {
 	inPieces(h)
 }
 
-// stream answers with the events of a run behind after, in the modes that the client asks
+// stream answers with the events of a run behind one, in the modes that the client asks
 // for. If live is true, it begins with what comes now. If the run is resumable, each frame
-// has the number of its event; of several frames of one event the last has it.
-func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
+// has the id of its event; of several frames of one event the last has it. errCut: the event is lost.
+func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, from eventID, live bool) (runs.Run, error) {
+	if err := s.cut(c, r.ID, from); err != nil {
+		return r, err
+	}
 	resumable := kwarg(r, "resumable") == true
 	f := newRenderer(s.queue.Serializer(), r, modes)
 	// Frames depend on earlier events, so all are read, and those that the client has are
 	// not sent.
 	if live {
 		err := streamv2.Each(c.ctx, s.queue, r.ID, func(ev runs.Event) error {
-			after = ev.Seq
+			from = eventID{seq: ev.Seq}
 			return nil
 		})
 		if err != nil {
 			return r, err
 		}
 	}
+	last := int64(0)
 	each := func(events []runs.Event) error {
 		var b []byte
 		for _, ev := range events {
@@ -86,13 +97,16 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 			if err != nil {
 				return err
 			}
-			if ev.Seq <= after {
+			if last = ev.Seq; from.isOther(ev) { // a follower has it now
+				return errCut
+			}
+			if ev.Seq <= from.seq {
 				continue
 			}
 			for i, fr := range frames {
 				id := ""
 				if resumable && i == len(frames)-1 {
-					id = strconv.FormatInt(ev.Seq, 10)
+					id = s.idOf(ev).String()
 				}
 				b = appendFrame(b, fr, id)
 			}
@@ -109,7 +123,10 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 		return out.write(b)
 	}
 	r, err := s.follow(c, r.ID, 0, each, out, heartbeat)
-	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
+	if err == nil && from.mark != "" && last < from.seq {
+		err = errCut // the run has ended with fewer
+	}
+	if err != nil && c.ctx.Err() == nil && err != errCut && err != errClosing && err != errHead {
 		s.log.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
@@ -167,21 +184,9 @@ func (s *streamAPI) joinStream(c *call, r runs.Run) error {
 	if err != nil {
 		return err
 	}
-	after, live := lastEventID(c.r)
-	return s.streamed(c, r, false, modes, after, live, cancel)
-}
-
-// lastEventID is the number of the last event that a client has; live is true if it names none.
-func lastEventID(r *http.Request) (after int64, live bool) {
-	given := strings.TrimSpace(r.Header.Get("Last-Event-ID"))
-	if given == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseInt(given, 10, 64)
-	if err != nil || n < 0 {
-		return 0, false
-	}
-	return n, false
+	// The last event that the client has; if it names none, it wants what comes from now on.
+	last := strings.TrimSpace(c.r.Header.Get("Last-Event-ID"))
+	return s.streamed(c, r, false, modes, parseEventID(last), last == "", cancel)
 }
 
 // join waits for a run and answers with its result.

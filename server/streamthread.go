@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,15 +24,15 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	}
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
 	at = usual(at)
-	behind, _ := strconv.ParseInt(seq, 10, 64)
+	behind := parseEventID(seq)
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
-		at, behind = "", 0
+		at, behind = "", eventID{}
 		for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, Newest: true}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
 			if r.Status.Ended() {
-				at, behind = r.ID, 1<<62
+				at, behind = r.ID, wholeRun
 				break
 			}
 		}
@@ -50,19 +49,23 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	heart := time.NewTicker(s.heartbeat)
 	defer heart.Stop()
 	for {
-		if at != "" && behind < 1<<62 {
-			if err := s.streamOne(c, out, t.ID, at, behind, asked); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
+		if at != "" && behind != wholeRun {
+			err := s.streamOne(c, out, t.ID, at, behind, asked)
+			if errors.Is(err, errCut) {
+				return tell(out, "HistoryCut", errCut)
+			}
+			if err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
-			behind = 1 << 62
+			behind = wholeRun
 		}
 		for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, After: at, Limit: 1}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
-			at, behind = r.ID, 0 // one that cannot be decoded is gone past
+			at, behind = r.ID, eventID{} // one that cannot be decoded is gone past
 		}
-		if behind == 0 && at != "" {
+		if behind.seq == 0 && at != "" {
 			continue
 		}
 		select {
@@ -80,8 +83,11 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	}
 }
 
+// wholeRun stands for the last event of a run.
+var wholeRun = eventID{seq: 1 << 62}
+
 // streamOne streams a run within the stream of its thread, as `asked` says. A client may have named one of another.
-func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind int64, asked []string) error {
+func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind eventID, asked []string) error {
 	r, err := s.queue.Get(c.ctx, id)
 	if err == nil && r.ThreadID != thread {
 		err = runs.ErrNotFound
@@ -96,7 +102,11 @@ func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind in
 			return nil
 		}
 	}
+	if err := s.cut(c, id, behind); err != nil {
+		return err
+	}
 	f := newRenderer(s.queue.Serializer(), r, modes)
+	last := int64(0)
 	_, err = s.follow(c, id, 0, func(events []runs.Event) error {
 		var b []byte
 		for _, ev := range events {
@@ -111,13 +121,16 @@ func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind in
 				}
 				frames = append(frames, frame{metadata, done})
 			}
-			if ev.Seq <= behind {
+			if last = ev.Seq; behind.isOther(ev) {
+				return errCut
+			}
+			if ev.Seq <= behind.seq {
 				continue
 			}
 			for i, fr := range frames {
 				name := ""
 				if i == len(frames)-1 {
-					name = id + "/" + strconv.FormatInt(ev.Seq, 10)
+					name = id + "/" + s.idOf(ev).String()
 				}
 				b = appendFrame(b, fr, name)
 			}
@@ -127,5 +140,8 @@ func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind in
 		}
 		return out.write(b)
 	}, out, heartbeat)
+	if err == nil && behind.mark != "" && last < behind.seq {
+		err = errCut
+	}
 	return err
 }

@@ -23,6 +23,9 @@ var (
 	ErrInvalid = errors.New("invalid request")
 	// ErrRunFailed matches every RunError.
 	ErrRunFailed = errors.New("the run failed")
+	// ErrHistoryCut matches an Error of status 410 and a RunError of this kind: a stream cannot go on, because events that the client
+	// has seen are lost with the server that led. Read the state, and stream the run from its beginning.
+	ErrHistoryCut = errors.New("the events behind which the stream is to go on are lost")
 	// ErrLimit matches every LimitError.
 	ErrLimit = errors.New("an answer is larger than the limit")
 )
@@ -53,6 +56,8 @@ func (e *Error) Is(target error) bool {
 		return target == ErrUnauthorized
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return target == ErrInvalid
+	case http.StatusGone:
+		return target == ErrHistoryCut
 	}
 	return false
 }
@@ -66,8 +71,13 @@ type RunError struct {
 // Error has kind and message.
 func (e *RunError) Error() string { return "client: the run failed: " + e.Kind + ": " + e.Message }
 
-// Is makes every RunError match ErrRunFailed.
-func (e *RunError) Is(target error) bool { return target == ErrRunFailed }
+// Is makes every RunError match ErrRunFailed, and one that says so ErrHistoryCut.
+func (e *RunError) Is(target error) bool {
+	return target == ErrRunFailed || target == ErrHistoryCut && e.Kind == historyCut
+}
+
+// historyCut is the kind of error of a stream that cannot go on.
+const historyCut = "HistoryCut"
 
 // runErrorOf reads the data of an event of an error.
 func runErrorOf(data []byte) *RunError {

@@ -157,6 +157,14 @@ func (f *following) seen(fr frame) bool {
 	return false
 }
 
+// isCut reports whether a frame is of another event than the one that had its number, as the newest id says: ids of servers that may lose
+// events have a mark of the event behind the number.
+func (f *following) isCut(fr frame) bool {
+	was, mark, marked := strings.Cut(f.last, ".")
+	now, other, _ := strings.Cut(fr.id, ".")
+	return marked && fr.hasID && now == was && other != mark
+}
+
 // rejoin opens the stream again.
 func (f *following) rejoin(ctx context.Context) (*http.Response, error) {
 	req := streaming(call{method: http.MethodGet, reads: !f.resumable})
@@ -192,6 +200,11 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 		if err == nil {
 			stop := false
 			err = f.c.eachFrame(ctx, resp, func(fr frame) bool {
+				if f.isCut(fr) {
+					stop = true
+					yield(Event{}, &RunError{Kind: historyCut, Message: ErrHistoryCut.Error()})
+					return false
+				}
 				if f.seen(fr) {
 					return true
 				}
