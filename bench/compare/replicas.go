@@ -50,11 +50,12 @@ type replicaSizes struct {
 	Steps   int           // a second, of the paced load; a step is two commits
 	Pace    time.Duration // how long the paced load goes on
 	Restore int64         // bytes of the store that is restored
+	Most    time.Duration // for all
 }
 
 var (
-	quickReplicas = replicaSizes{Kills: 5, Steps: 100, Pace: 10 * time.Second, Restore: 50 << 20}
-	wholeReplicas = replicaSizes{Kills: 100, Steps: 100, Pace: time.Minute, Restore: 1 << 30}
+	quickReplicas = replicaSizes{Kills: 5, Steps: 100, Pace: 10 * time.Second, Restore: 50 << 20, Most: 15 * time.Minute}
+	wholeReplicas = replicaSizes{Kills: 100, Steps: 100, Pace: time.Minute, Restore: 1 << 30, Most: 3 * time.Hour}
 )
 
 const (
@@ -156,6 +157,8 @@ type gateway struct {
 	url    string
 	closed atomic.Bool // the machine is lost: nothing comes through
 
+	programs []*exec.Cmd // that were started, and may have ended
+
 	mu       sync.Mutex
 	requests map[string]int64 // by method
 	sent     int64            // bytes of bodies to the server
@@ -242,8 +245,22 @@ func (g *gateway) counts() (requests map[string]int64, sent, received int64) {
 	return requests, sent, received
 }
 
+// close ends both, and the programs, and returns when they have ended.
 func (g *gateway) close() error {
-	return errors.Join(g.proxy.Close(), g.server.Process.Kill())
+	for _, p := range append(g.programs, g.server) {
+		_ = p.Process.Kill() // it may have ended
+		_ = p.Wait()         // it was killed, or waited for
+	}
+	return g.proxy.Close()
+}
+
+// run starts a program, which close ends at the latest.
+func (g *gateway) run(p *exec.Cmd) error {
+	err := p.Start()
+	if err == nil {
+		g.programs = append(g.programs, p)
+	}
+	return err
 }
 
 // makeBucket makes a bucket of the server.
@@ -278,6 +295,7 @@ logging:
   level: error
 dbs:
   - path: %s
+    meta-path: %s
     replica:
       type: s3
       bucket: %s
@@ -286,7 +304,7 @@ dbs:
       endpoint: %s
       force-path-style: true
       sync-interval: 1s
-`, replicaAccess, replicaSecret, filepath.Join(dir, "lite.db"), bucket, r.g.url)
+`, replicaAccess, replicaSecret, filepath.Join(dir, "lite.db"), dir+".meta", bucket, r.g.url) // its own files are no part of the store's size
 	return path, os.WriteFile(path, []byte(text), 0o666)
 }
 
@@ -322,7 +340,7 @@ func (r replicated) start(ctx context.Context, l replicaLoad, bucket string) (*r
 		}
 		out.ship = exec.CommandContext(ctx, r.litestream, "replicate", "-config", config)
 		out.ship.Stdout, out.ship.Stderr = &out.said, &out.said
-		if err := out.ship.Start(); err != nil {
+		if err := r.g.run(out.ship); err != nil {
 			return nil, err
 		}
 	}
@@ -337,7 +355,7 @@ func (r replicated) start(ctx context.Context, l replicaLoad, bucket string) (*r
 	out.writer = exec.CommandContext(ctx, self)
 	out.writer.Env = append(os.Environ(), replicaVariable+"="+string(spec))
 	out.writer.Stdout, out.writer.Stderr = &out.out, os.Stderr
-	return out, out.writer.Start()
+	return out, r.g.run(out.writer)
 }
 
 // end waits for the program, and stops litestream. It returns what the program printed last, and what both used.
@@ -457,16 +475,25 @@ func (r replicated) loss(ctx context.Context, dir, bucket string, steps int, aft
 }
 
 // replicas compares, and prints.
-func replicas(ctx context.Context, o options, versitygw, litestream string, w io.Writer) error {
+//
+// It has a bound. Whatever it ends with, it ends the programs that it has started, and removes what they have written.
+func replicas(ctx context.Context, o options, versitygw, litestream string, w io.Writer) (err error) {
 	sizes := wholeReplicas
 	if o.quick {
 		sizes = quickReplicas
 	}
+	for _, program := range []string{versitygw, litestream} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w: install versitygw v1.8.0 and litestream v0.5.18", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, sizes.Most)
+	defer cancel()
 	dir, err := os.MkdirTemp(o.dir, "stele-replicas-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	g, err := openGateway(filepath.Join(dir, "server"), versitygw)
 	if err != nil {
 		return err

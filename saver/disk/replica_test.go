@@ -98,8 +98,8 @@ func TestSyncReplica(t *testing.T) {
 	}
 }
 
-// TestReadsHoldTheLease: a leader in mode sync whose lease has ended renews it before it answers a read, or waits for the bucket, and says in
-// the end that its answer may be old; once another leads it says that. Other modes answer, and so does one that may be stale.
+// TestReadsHoldTheLease: a leader in mode sync whose lease has ended renews it before it answers a read, and else says that its answer may be
+// old; once another leads it says that. Other modes answer, and so does one that may be stale.
 func TestReadsHoldTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode     replica.Mode
@@ -108,9 +108,9 @@ func TestReadsHoldTheLease(t *testing.T) {
 	}{"sync": {replica.Sync, 0, true}, "sync, stale": {replica.Sync, -1, false}, "async": {replica.Async, 0, false}, "bounded": {replica.Bounded, 0, false}} {
 		var ahead atomic.Int64
 		root, sim := t.TempDir(), buckettest.NewSim(nil)
-		opts := disk.Options{Replica: disk.Replica{Bucket: sim.Client("m"), Mode: c.mode, Interval: time.Millisecond, TTL: ttl, MaxStale: c.maxStale, Deadline: 50 * time.Millisecond,
+		opts := disk.Options{Replica: disk.Replica{Bucket: sim.Client("m"), Mode: c.mode, Interval: time.Millisecond, TTL: ttl, MaxStale: c.maxStale,
 			Clock: func() time.Duration { return time.Since(started) + time.Duration(ahead.Load()) }}}
-		s, err := disk.Open(filepath.Join(root, "s"), opts)
+		s, err := disk.Open(filepath.Join(root, "s"), opts.In(disk.Simulation{Inline: true})) // it tries once
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,5 +195,55 @@ func TestReadsHoldTheLease(t *testing.T) {
 		}
 		sim.Connect("m")
 		_ = errors.Join(items.Close(), s.Close()) // it may be fenced
+	}
+}
+
+// TestReadsWaitForTheLease: while the bucket is away a read of a leader in mode sync whose lease has ended waits, until its caller does not any
+// more, the store is closed, or the bucket is back.
+func TestReadsWaitForTheLease(t *testing.T) {
+	for _, end := range []string{"the bucket is back", "the caller leaves", "the store is closed"} {
+		var ahead atomic.Int64
+		sim := buckettest.NewSim(nil)
+		s, err := disk.Open(filepath.Join(t.TempDir(), "s"), disk.Options{Replica: disk.Replica{Bucket: sim.Client("m"), Mode: replica.Sync, TTL: ttl, Deadline: ttl,
+			Clock: func() time.Duration { return time.Since(started) + time.Duration(ahead.Load()) }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeded(s)
+		put(t, s, "t")
+		sim.Disconnect("m")
+		ahead.Add(int64(ttl))
+		ctx, leave := context.WithCancel(t.Context())
+		read := make(chan error)
+		go func() { read <- has(ctx, s, "t") }()
+		looks(sim, "m", 1)
+		select {
+		case err := <-read:
+			t.Errorf("%s: it did not wait: %v", end, err)
+		default:
+		}
+		closed := make(chan error, 1)
+		var want error
+		switch end {
+		case "the caller leaves":
+			leave()
+			want = context.Canceled
+		case "the store is closed":
+			go func() { closed <- s.Close() }()
+			want = saver.ErrClosed
+		default:
+			sim.Connect("m")
+		}
+		if err := <-read; !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%s: %v", end, err)
+		}
+		leave()
+		sim.Connect("m")
+		if end != "the store is closed" {
+			closed <- s.Close()
+		}
+		if err := <-closed; err != nil {
+			t.Errorf("%s: %v", end, err)
+		}
 	}
 }
