@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -222,6 +223,12 @@ func (p *position) recordOf(t *task) write {
 	return write{chCalls, stored}
 }
 
+// timesOf is what the record of a call has for Steps: how often it was tried, 0 if it has not ended, when it began, and how
+// long it took, in microseconds. Being of four elements, it is no call to releases that do not know it.
+func (p *position) timesOf(number, tries int, took time.Duration) []any {
+	return []any{int64(number), int64(tries), p.run.env().Now().Add(-took).UnixMicro(), took.Microseconds()}
+}
+
 // recordCall stores the record of a call that has not ended, and of the calls around it. now: also under
 // Exit, because something outside may know of the call.
 func (l *loop) recordCall(t *task, now bool) error {
@@ -232,6 +239,7 @@ func (l *loop) recordCall(t *task, now bool) error {
 		}
 		if !t.recorded {
 			t.recorded, t.record = true, l.pos.recordOf(t)
+			t.record.value = append(t.record.value.([]any), l.pos.timesOf(t.number, 0, 0))
 			if err := l.putWrites(t, id, []write{t.record}); err != nil {
 				return err
 			}
@@ -244,6 +252,15 @@ func (l *loop) recordCall(t *task, now bool) error {
 		}
 	}
 	return nil
+}
+
+// recordAsked stores for Steps which function asks, if the call t has no record. It is no record of a call: a body that
+// was changed may ask elsewhere.
+func (l *loop) recordAsked(t *task) error {
+	if t.call == nil || t.recorded || !l.run.recordsCalls() {
+		return nil
+	}
+	return l.recordWait(t, "asked", map[string]any{"asked": t.name, "when": l.run.now().UnixMicro()})
 }
 
 // CallMismatchError: a body that runs again does not make the calls that it made before, because it was

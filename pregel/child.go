@@ -261,7 +261,8 @@ func (l *loop) findChild(c *childStart) error {
 
 // keepChild stores the record of a child that was started.
 func (l *loop) keepChild(t *task, c *childStart) error {
-	record := map[string]any{"started": c.spec.ThreadID, "graph": c.spec.Graph, "input": c.spec.InputHash}
+	record := map[string]any{"started": c.spec.ThreadID, "graph": c.spec.Graph, "input": c.spec.InputHash,
+		"n": int64(c.n), "when": l.run.now().UnixMicro()} // the last two are for Steps
 	l.pos.waits.keepChild(c.spec.ThreadID, childRecord{c.spec.Graph, c.spec.InputHash})
 	return l.recordForGood(t, "started "+c.spec.ThreadID, record)
 }

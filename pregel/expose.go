@@ -89,7 +89,7 @@ func (l *loop) expose(x *exposed) error {
 	if x.n <= l.pos.waits.exposedAt[x.at] {
 		return nil
 	}
-	record := map[string]any{"exposed": x.name, "at": x.at, "n": x.n, "value": x.value}
+	record := map[string]any{"exposed": x.name, "at": x.at, "n": x.n, "value": x.value, "when": l.run.now().UnixMicro()}
 	if err := l.recordWait(x.task, fmt.Sprint("exposed ", x.n, " ", x.at), record); err != nil {
 		return err
 	}

@@ -376,7 +376,11 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 	writes = lastSpecials(writes)
 	if t != nil && t.call != nil && t.id == taskID && p.run.recordsCalls() && outputs(writes) {
 		t.recorded = true
-		writes = append(slices.Clip(writes), p.recordOf(t))
+		record := p.recordOf(t)
+		if t.tries > 0 { // else its result comes from a cache
+			record.value = append(record.value.([]any), p.timesOf(t.number, t.tries, t.took))
+		}
+		writes = append(slices.Clip(writes), record)
 	}
 	toStore := writes
 	if taskID == nullTaskID {

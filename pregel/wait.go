@@ -70,6 +70,7 @@ type reached struct {
 	at     *taskAttempt // the body
 	anchor *taskAttempt // the task that the wait is recorded with; see taskAttempt.anchor
 	until  func(now time.Time) time.Time
+	n      int // its ordinal in the body
 
 	Wait
 	over  bool   // its instant has passed
@@ -103,7 +104,7 @@ func reachWait(ctx context.Context, what Wait, until func(now time.Time) time.Ti
 		place = append(slices.Clip(place), what.Child)
 	}
 	what.ID = answer.WaitID(anchor.task.ns, place, n)
-	w := &reached{at: r, anchor: anchor, until: until, Wait: what}
+	w := &reached{at: r, anchor: anchor, until: until, n: n, Wait: what}
 	return w, w.ask(msgWait)
 }
 
@@ -301,7 +302,14 @@ func (l *loop) reach(w *reached) error {
 			micros = until.UnixMicro()
 		}
 		mark := threadMark(l.run.thread)
-		if err := l.recordWait(w.anchor.task, w.ID, map[string]any{"id": w.ID, "until": micros, "thread": mark}); err != nil {
+		record := map[string]any{"id": w.ID, "until": micros, "thread": mark, "n": int64(w.n), "when": now.UnixMicro()} // the last two are for Steps
+		if w.Signal != "" {
+			record["signal"] = w.Signal
+		}
+		if w.Child != "" {
+			record["child"] = w.Child
+		}
+		if err := l.recordWait(w.anchor.task, w.ID, record); err != nil {
 			return err
 		}
 		l.pos.waits.by(mark)

@@ -86,16 +86,31 @@ func shownBriefly(snapshot *pregel.StateSnapshot, how string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !one {
+		return st, shorten(st)
+	}
+	if values, ok := marked(st.Values, 0).(map[string]any); ok {
+		maps.DeleteFunc(values, func(name string, _ any) bool { return name != channel })
+		st.Values = values
+	}
+	return st, nil
+}
+
+// shorten leaves out the large values of a state, and of those of the graphs inside.
+func shorten(st *pregeljson.ThreadState) error {
+	for _, t := range st.Tasks {
+		if t.State != nil {
+			if err := shorten(t.State); err != nil {
+				return err
+			}
+		}
+	}
 	values, ok := marked(st.Values, 0).(map[string]any) // bytes in the types of Go programs
 	if !ok {
-		return st, nil
+		return nil
 	}
 	st.Values = values
-	if one {
-		maps.DeleteFunc(values, func(name string, _ any) bool { return name != channel })
-		return st, nil
-	}
-	return st, withoutLarge(values)
+	return withoutLarge(values)
 }
 
 // withoutLarge puts marks in place of the large ones of values.

@@ -133,6 +133,26 @@ func TestSearchReadsFewStates(t *testing.T) {
 	}
 }
 
+// TestBriefInside: the large values of a graph inside are left out as those around it.
+func TestBriefInside(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		inner := must(graph.New(graph.Key("text", channel.LastValue[any]()), graph.Key("large", channel.LastValue[any]())).Node("in", func(context.Context, any) (any, error) {
+			return object{"large": strings.Repeat("x", 300<<10)}, nil
+		}).Node("ask", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }).Sequence(graph.Start, "in", "ask").Compile(graph.Options{Name: "inner"}))
+		c.Graphs["outer"] = must(graph.New(graph.Key("text", channel.LastValue[any]())).Subgraph("inner", inner).Edge(graph.Start, "inner").Compile(graph.Options{Name: "outer", Saver: c.Saver}))
+	})
+	thread := h.thread()
+	h.ok("POST", "/threads/"+thread+"/runs/wait", object{"assistant_id": "outer", "input": object{"text": "y"}})
+	for how, whole := range map[string]bool{"": true, "&stele_values=brief": false} {
+		a := h.ok("GET", "/threads/"+thread+"/state?subgraphs=true"+how, nil)
+		task := a.object()["tasks"].([]any)[0].(map[string]any)
+		values := task["state"].(map[string]any)["values"].(map[string]any)
+		if _, is := values["large"].(string); is != whole || values["text"] != "y" || len(a.text) > 300<<10 != whole {
+			t.Errorf("%q: %d bytes, text %v, large is whole: %t", how, len(a.text), values["text"], is)
+		}
+	}
+}
+
 // scanned is a store that notes of which namespaces all items were read.
 type scanned struct {
 	*store.Local

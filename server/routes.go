@@ -136,6 +136,7 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/stele/versions", resource: "system", action: "read", allUsers: true, handle: s.operator.versions},
 		{method: "GET", path: "/stele/nodes", resource: "system", action: "read", allUsers: true, handle: s.operator.nodesOfDay},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
+		{method: "GET", path: "/stele/threads/{thread_id}/steps", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.steps)},
 		{method: "POST", path: "/stele/threads/{thread_id}/signals/{name}", resource: "threads", action: "create_run",
 			handle: with(s.threads.ofPath, s.threads.signal), in: record(may("value", anything), may("key", text), may("instead", text))},
 		{method: "GET", path: "/stele/threads/{thread_id}/signals/refused", resource: "threads", action: "read",

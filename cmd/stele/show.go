@@ -38,7 +38,8 @@ func (a *app) showCmd() *cobra.Command {
 			if err != nil {
 				return noThread(cmd.Context(), d, args, err)
 			}
-			return a.print(v, func(p *printer) { printCheckpoint(p, v, width) })
+			shown := withSteps(cmd.Context(), d, v, cfg.CheckpointID == "")
+			return a.print(shown, func(p *printer) { printCheckpoint(p, shown, width) })
 		},
 	}
 	f := cmd.Flags()
@@ -60,17 +61,21 @@ func noThread(ctx context.Context, s saver.Saver, args []string, err error) erro
 	return &said{fmt.Sprintf("no thread %q; see stele threads %s", args[1], args[0]), err}
 }
 
-func printCheckpoint(p *printer, v *admin.CheckpointView, width int) {
+func printCheckpoint(p *printer, v *shownCheckpoint, width int) {
 	p.line("thread      %s", printable(v.Thread))
 	p.line("namespace   %s", printable(v.Namespace))
 	p.line("checkpoint  %s", v.Checkpoint)
 	p.line("parent      %s", orDash(v.Parent))
 	p.line("ts          %s  v %d", v.TS, v.V)
-	printProgress(p, v)
+	printProgress(p, v.CheckpointView)
+	if v.ChildOf != "" {
+		p.line("child of    thread %s", printable(v.ChildOf))
+	}
 	p.line("metadata    %s", compact(v.Metadata, width))
 	if v.Updated != nil {
 		p.line("updated     %s", compact(v.Updated, width))
 	}
+	printSteps(p, v, width)
 	p.line("")
 	p.line("channels")
 	for _, name := range slices.Sorted(maps.Keys(v.Channels)) {

@@ -79,7 +79,7 @@ func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView
 	}
 	if t.Head == out.Checkpoint && out.Namespace == "" {
 		if out.Status = t.Status; out.Status == saver.StatusWaiting {
-			if waits, err := WaitsOf(ctx, d, cfg.ThreadID); err == nil && waits.onlySleeps() { // else its writes say what is wrong
+			if waits, err := WaitsOf(ctx, d, cfg.ThreadID); err == nil && waits.OnlySleeps() { // else its writes say what is wrong
 				out.Status = saver.StatusSleeping
 			}
 		}

@@ -29,8 +29,8 @@ type Waits struct {
 	Signals   []string // the names of the signals, sorted
 }
 
-// onlySleeps: the thread waits, and asks nobody.
-func (w Waits) onlySleeps() bool { return w.Sleeps > 0 && w.Questions == 0 }
+// OnlySleeps reports whether the thread waits, and asks nobody: it sleeps.
+func (w Waits) OnlySleeps() bool { return w.Sleeps > 0 && w.Questions == 0 }
 
 // WaitsOf reads what a thread waits for from the pending writes of its newest checkpoint. The error is that of
 // GetTuple, or that a value cannot be decoded.
@@ -118,7 +118,7 @@ func statusOf(ctx context.Context, d *disk.Saver, v *engine.View, t *index.Parti
 		return status, nil
 	case err != nil:
 		return status, err
-	case waits.onlySleeps():
+	case waits.OnlySleeps():
 		return saver.StatusSleeping, nil
 	}
 	return status, nil

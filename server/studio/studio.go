@@ -69,12 +69,10 @@ func New(api http.Handler, opts Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", http.StripPrefix("/api", api))
-	if opts.Prices != nil {
-		mux.Handle("GET /prices.json", page(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(opts.Prices)
-		})))
-	}
+	mux.Handle("GET /prices.json", page(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(opts.Prices) // null if there are none: browsers report a 404
+	})))
 	served := http.FileServerFS(files)
 	mux.Handle("/", page(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := strings.TrimPrefix(r.URL.Path, "/"); name != "" {

@@ -1,6 +1,7 @@
 package studio
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -152,8 +153,9 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%v: status %d", header, got.StatusCode)
 		}
 	}
-	if got := answer(t, New(new(api), Options{}), "GET", "http://localhost/prices.json", nil); got.StatusCode != http.StatusNotFound {
-		t.Errorf("without prices: status %d", got.StatusCode)
+	got := answer(t, New(new(api), Options{}), "GET", "http://localhost/prices.json", nil)
+	if text, err := io.ReadAll(got.Body); got.StatusCode != http.StatusOK || strings.TrimSpace(string(text)) != "null" || err != nil {
+		t.Errorf("without prices: status %d, %q, %v", got.StatusCode, text, err)
 	}
 }
 

@@ -82,6 +82,14 @@ func waiting(ctx context.Context, s saver.Saver) (ids []string, err error) {
 	return ids, nil
 }
 
+func steps(ctx context.Context, s saver.Saver, id string) error {
+	done, err := pregel.Steps(ctx, s, pregel.Thread("purchase-"+id))
+	for _, x := range done {
+		fmt.Println(x.Kind, x.Name, x.State, x.Result, x.Error, x.Attempts, x.Took)
+	}
+	return err
+}
+
 // shop counts what its services did under each key.
 type shop map[string]int
 
@@ -135,6 +143,13 @@ func TestWorkflow(t *testing.T) {
 		}
 		if got := result(g, "purchase-7"); got != "paid 500, parcel 7" {
 			t.Errorf("the result is %v", got)
+		}
+		if err := steps(t.Context(), s, "7"); err != nil {
+			t.Error(err)
+		}
+		done, err := pregel.Steps(t.Context(), s, pregel.Thread("purchase-7"))
+		if err != nil || len(done) != 2 || done[0].Name != "pay" || done[0].Result != "paid 500" || done[1].Name != "ship" || done[1].State != pregel.StepDone || done[1].Attempts != 1 {
+			t.Errorf("the steps: %+v, %v", done, err)
 		}
 		var times []int
 		for _, n := range did {

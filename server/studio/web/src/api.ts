@@ -4,7 +4,7 @@
 import { signal } from "@preact/signals";
 import { parse } from "./json";
 import { idOf } from "./tree";
-import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
+import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, Steps, StoreHealth, Thread, Verified, VersionOfGraph } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -113,6 +113,9 @@ export interface ThreadSearch {
   select?: string[];
 }
 
+// runsListed is how many runs of a thread a list has at most, the newest ones.
+export const runsListed = 50;
+
 export const api = {
   // The page's own answer was asked for without a key.
   info: () => read<Info>("GET", hasKey() ? "/info?key" : "/info"),
@@ -135,6 +138,8 @@ export const api = {
   // channels but one if it is "channel:" and the channel's name; "task:" and an id tells what a task is called with.
   state: (id: string, checkpoint?: string, shown?: string) =>
     read<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
+  // whole is the newest state with those of the graphs inside its tasks.
+  whole: (id: string, shown?: string) => read<State>("GET", `/threads/${at(id)}/state?subgraphs=true${shown ? "&stele_values=" + at(shown) : ""}`),
   // history is a page of checkpoints, newest first; with of, those of a subgraph; with metadata, those that have it. Without
   // values, a server of stele's leaves out the values, and tells the tasks in short; others send them all the same.
   history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean, of?: CheckpointRef, metadata?: Fields) =>
@@ -162,7 +167,7 @@ export const api = {
     }
   },
 
-  runs: (id: string) => read<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
+  runs: (id: string) => read<Run[]>("GET", `/threads/${at(id)}/runs?limit=${runsListed}`),
   cancel: (id: string, run: string) =>
     ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),
   run: (id: string, run: string) => read<Run>("GET", `/threads/${at(id)}/runs/${at(run)}`),
@@ -173,6 +178,8 @@ export const api = {
   queue: (status: string) => read<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
   queueOf: (id: string) => read<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
   tasksOf: (id: string, run: string) => read<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
+  stepsOf: (id: string, checkpoint?: string) => read<Steps>("GET", `/stele/threads/${at(id)}/steps${checkpoint ? "?checkpoint_id=" + at(checkpoint) : ""}`),
+  versions: () => read<{ versions: VersionOfGraph[] }>("GET", "/stele/versions"),
   nodes: () => read<NodesOfDay>("GET", "/stele/nodes"),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
   schedules: () => read<{ schedules: Schedule[] }>("GET", "/stele/schedules"),

@@ -7,7 +7,7 @@ import { Guarded } from "./guarded";
 import { Keys, showKeys, useKeys } from "./keys";
 import { say } from "./load";
 import { link, route } from "./route";
-import { begin, countWaiting, info, notice, readonly, trouble, waiting } from "./session";
+import { begin, countWaiting, info, notice, readonly, titled, trouble, waiting } from "./session";
 import { SignIn } from "./signin";
 import { count, visible } from "./text";
 import { listQuery, sendAhead, Threads } from "./threads";
@@ -44,10 +44,11 @@ export function App() {
   const { path } = route.value;
   const screen = path[0];
   const asked = waiting.value ?? 0;
+  const thread = titled.value?.id === path[1] ? titled.value?.title || path[1] : path[1];
   useEffect(() => {
-    const name = screen === "threads" ? (path[1] === undefined ? "" : visible(path[1]).slice(0, 40)) : (titles[screen ?? ""] ?? "");
+    const name = screen === "threads" ? (thread === undefined ? "" : visible(thread).slice(0, 40)) : (titles[screen ?? ""] ?? "");
     document.title = (asked > 0 ? `(${asked}) ` : "") + (name && name + " · ") + "stele studio";
-  }, [screen, path[1], asked]);
+  }, [screen, thread, asked]);
   // The count is in the title of a tab that nobody looks at, too.
   const known = info.value !== undefined;
   useEffect(() => {

@@ -6,6 +6,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Deed } from "./deeds";
 import { isFields } from "./json";
 import { asMessages, Conversation } from "./messages";
+import { internalLast } from "./names";
 import { change } from "./route";
 import { count, Id, Text, Time, visible } from "./text";
 import { ancestryOf, idOf, madeBy, type Row, stepOf } from "./tree";
@@ -43,7 +44,7 @@ export function compareValues(before: Json, after: Json): ChannelDifference[] {
   const fields = (v: Json): Fields => (isFields(v) ? v : { value: v });
   const a = fields(before);
   const b = fields(after);
-  const channels = [...new Set([...Object.keys(a), ...Object.keys(b)])].sort();
+  const channels = [...new Set([...Object.keys(a), ...Object.keys(b)])].sort().sort(internalLast);
   return channels.map((channel) => {
     const kind: Difference = !Object.hasOwn(a, channel) ? "added" : !Object.hasOwn(b, channel) ? "removed" : equal(a[channel], b[channel]) ? "same" : isMadeId(a, channel) || equal(a[channel], b[channel], true) ? "ids" : "changed";
     return { channel, kind, before: a[channel], after: b[channel] };

@@ -6,15 +6,17 @@ import { Answer } from "./answer";
 import { api } from "./api";
 import { CopyId } from "./copy";
 import { useEvery, useLoad } from "./load";
-import { asMessages, Conversation } from "./messages";
+import { isFields } from "./json";
+import { asMessages, Conversation, type Message } from "./messages";
+import { nodeName } from "./names";
 import { change, link, route } from "./route";
 import { start } from "./running";
 import { SearchField } from "./search";
 import { brief, countWaiting, info } from "./session";
 import { count, list, Text, Time, visible, word } from "./text";
 import { AssistantFilter, searchOf } from "./threads";
-import { questionsIn } from "./tree";
-import type { Thread } from "./types";
+import { asksOf, questionsIn, tasksOf } from "./tree";
+import type { State, Thread } from "./types";
 
 const pageSize = 50;
 // mostShown bounds how many threads one request reads again and again.
@@ -207,7 +209,7 @@ function Sent({ thread, run }: { thread: Thread; run: string }) {
 // Asked is a thread's questions with their form, and what was said before.
 function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (t: Thread, run: string) => void }) {
   const mark = row?.updated_at;
-  const state = useLoad(() => api.state(id, undefined, brief()), [id, mark]);
+  const state = useLoad(() => api.whole(id, brief()), [id, mark]);
   const other = useLoad(async () => row ?? (await api.thread(id, info.value?.stele?.thread_status)), [id, mark]);
   const thread = row ?? other.value;
   if (state.error && !state.value) {
@@ -219,8 +221,7 @@ function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (
   }
   if (!state.value || !thread) return <p class="note">Loading…</p>;
   const s = state.value;
-  const values = s.values !== null && typeof s.values === "object" && !Array.isArray(s.values) ? s.values : {};
-  const talk = Object.values(values).flatMap((v) => asMessages(v) ?? []).slice(-6);
+  const { talk, by } = conversationOf(s);
   return (
     <>
       <a class="back quiet" href={link(["inbox"], { ...route.value.query, id: undefined })}>
@@ -240,10 +241,22 @@ function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (
       )}
       {talk.length > 0 && (
         <section aria-label="What was said">
-          <h3>What was said</h3>
+          <h3>What was said{by && <span class="note"> in {by}</span>}</h3>
           <Conversation messages={talk} />
         </section>
       )}
     </>
   );
+}
+
+// conversationOf is what was said last where a question comes from: in the graph inside that asks, if it has messages, and
+// else around it. by is the path of nodes to that graph.
+function conversationOf(s: State, by = ""): { talk: Message[]; by: string } {
+  const asking = tasksOf(s).find((t) => asksOf(t).length > 0 && t.state);
+  if (asking?.state) {
+    const inner = conversationOf(asking.state, [by, nodeName(asking.name)].filter(Boolean).join(" › "));
+    if (inner.talk.length > 0) return inner;
+  }
+  const talk = isFields(s.values) ? Object.values(s.values).flatMap((v) => asMessages(v) ?? []) : [];
+  return { talk: talk.slice(-6), by: talk.length > 0 ? by : "" };
 }

@@ -3,6 +3,12 @@
 
 import { visible, word } from "./text";
 
+// internal is a channel that LangGraph, LangChain or the engine keeps for itself.
+export const internal = (name: string) => name.startsWith("__") || name.startsWith("branch:") || name.startsWith("join:") || name === "jump_to" || name === "remaining_steps";
+
+// internalLast orders channels: what a program stores comes before what is internal.
+export const internalLast = (a: string, b: string) => Number(internal(a)) - Number(internal(b));
+
 const known: Record<string, string> = { __start__: "start", __end__: "end", model: "model", model_request: "model", call_model: "model", agent: "model", tools: "tools" };
 const hook = /^(\w+?)(?:Middleware)?\.(before|after)_(agent|model)$/;
 

@@ -18,7 +18,7 @@ let asked: Promise<Prices | undefined> | undefined;
 
 // prices are those of prices.json beside the page; undefined if there are none.
 export function prices(): Promise<Prices | undefined> {
-  asked ??= fetch(new URL("prices.json", document.baseURI)).then((a) => (a.ok ? (a.json() as Promise<Prices>) : undefined)).catch(() => undefined);
+  asked ??= fetch(new URL("prices.json", document.baseURI)).then((a) => (a.ok ? (a.json() as Promise<Prices | null>) : undefined)).then((p) => p ?? undefined).catch(() => undefined);
   return asked;
 }
 

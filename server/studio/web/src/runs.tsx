@@ -12,6 +12,7 @@ import { change, link, route } from "./route";
 import { Cause, RunStatus, runNames, sleepsOf, tookOf } from "./status";
 import { count, exact, Id, list, Time, visible, word } from "./text";
 import type { Cron, QueuedRun } from "./types";
+import { Versions } from "./versions";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
 
@@ -104,6 +105,7 @@ export function Runs() {
         </div>
       )}
       {runs.value && rows.length === 0 && <p class="empty">{status ? "There are no such runs." : "There are no runs yet. A run is one call of a graph on a thread, which the server's queue keeps, tries again, and survives with."}</p>}
+      {info.value?.stele?.graph_versions && <Versions />}
       {info.value?.stele?.nodes && <Nodes />}
       <Schedules />
       {retry && (

@@ -12,6 +12,8 @@ export const readonly = signal(false);
 export const brief = () => (info.value?.stele?.brief_values ? "brief" : undefined);
 // notice is what a person must learn although what it was about has left the screen.
 export const notice = signal<string | undefined>();
+// titled is the thread on the screen, and what it is called.
+export const titled = signal<{ id: string; title: string } | undefined>();
 export const trouble = signal<string | undefined>();
 
 // begin asks what the server is, and ends when that is told, or has failed. Which assistants there

@@ -38,7 +38,7 @@ export function Store() {
     <main class="store">
       <h1 class="unseen">Store</h1>
       <div class="bar">
-        <SearchField label="Search by meaning" placeholder="search by meaning, where the store has an index" forget="page" />
+        <SearchField label="Search by meaning" placeholder="search by meaning" forget="page" />
         {!readonly.value && (
           <button class="primary" onClick={() => setEdit("new")}>
             New item

@@ -4,9 +4,9 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { graphOf, ownerOf, questionsOf, titleOf } from "./about";
 import { Actions } from "./actions";
 import { Answer } from "./answer";
-import { api } from "./api";
+import { api, runsListed } from "./api";
 import { Guarded } from "./guarded";
-import { brief, graphs, info, readonly } from "./session";
+import { brief, graphs, info, readonly, titled } from "./session";
 import { assistantOf } from "./assistants";
 import { Compare } from "./compare";
 import { CopyId } from "./copy";
@@ -16,7 +16,7 @@ import { Graph, type Mark, withTaken } from "./graph";
 import { lazy, pageSize, useHistory } from "./history";
 import { type Loaded, say, useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
-import { nodeName } from "./names";
+import { internal, internalLast, nodeName } from "./names";
 import { change, link, route } from "./route";
 import { forget, liveOf, run } from "./running";
 import { bytes, causeOf, count, Id, list, spent, Text, Time, visible, word } from "./text";
@@ -24,8 +24,9 @@ import { Cause, RunStatus, sleepsOf, Status, tookOf as tookOfRun, triesOf } from
 import { History, Words } from "./steps";
 import { Timeline } from "./timeline";
 import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf, waitInWords, waitsIn, waitsOf } from "./tree";
-import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Task, Thread } from "./types";
+import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Steps, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
+import { useSteps, Workflow } from "./workflow";
 
 export function ThreadScreen({ id }: { id: string }) {
   const query = route.value.query;
@@ -49,10 +50,19 @@ export function ThreadScreen({ id }: { id: string }) {
   const large = query.with ? undefined : brief();
   const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state), large) : undefined), [id, state && idOf(state), mark, large]);
   const whole = !lazy() ? state : fetched.value && state && idOf(fetched.value) === idOf(state) ? fetched.value : undefined;
+  // The newest checkpoint has the steps of the superstep that is under way, or that led to it.
+  const newest = !query.at || (!!state && !!rows[0] && idOf(rows[0].state) === idOf(state));
+  const steps = useSteps(id, newest ? undefined : state && idOf(state), mark);
+  const parent = steps.value?.parent_thread_id;
   const seen = useRef("");
   useEvery(2500, () => {
     thread.again();
+    if (newest && thread.value?.status === "busy") steps.again();
   });
+  const title = thread.value && titleOf(thread.value);
+  useEffect(() => {
+    titled.value = title ? { id, title } : undefined;
+  }, [id, title]);
   useEffect(() => {
     if (seen.current && mark && seen.current !== mark) history.first();
     if (mark) seen.current = mark;
@@ -82,6 +92,14 @@ export function ThreadScreen({ id }: { id: string }) {
           <p class="note">
             {thread.value && [graphOf(thread.value), versionOf(thread.value, rows[0]?.state), ownerOf(thread.value)?.name].filter(Boolean).map((name) => `${visible(name)} · `)}
             <CopyId id={id} />
+            {parent && (
+              <>
+                {" · "}
+                <a href={link(["threads", parent])}>
+                  child of <Id id={parent} short />
+                </a>
+              </>
+            )}
           </p>
         </div>
         {thread.value && <Status thread={thread.value} />}
@@ -120,7 +138,7 @@ export function ThreadScreen({ id }: { id: string }) {
               <Compare before={withState.value} after={whole} rows={rows} deeds={deeds} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} deed={deeds.get(idOf(state))} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} deed={deeds.get(idOf(state))} steps={steps.value?.of === (newest ? "" : idOf(state)) ? steps.value : undefined} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -211,17 +229,14 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   return marks;
 }
 
-// internal is a channel that LangGraph, LangChain or the engine keeps for itself.
-const internal = (name: string) => name.startsWith("__") || name.startsWith("branch:") || name.startsWith("join:") || name === "jump_to" || name === "remaining_steps";
-
-function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; deed: Deed | undefined; head: boolean; refresh: () => void }) {
-  const { id, thread, state, deed, head, refresh } = props;
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; deed: Deed | undefined; steps: Steps | undefined; head: boolean; refresh: () => void }) {
+  const { id, thread, state, deed, steps, head, refresh } = props;
   const raw = !!route.value.query.raw;
   const parent = parentOf(state);
   const step = stepOf(state);
   const tokens = tokensOf(deed?.uses ?? []);
   const entries = state.values !== null && typeof state.values === "object" && !Array.isArray(state.values) ? Object.entries(state.values) : undefined;
-  const shown = entries?.filter(([name, value]) => raw || (!internal(name) && value !== null));
+  const shown = entries?.filter(([name, value]) => raw || (!internal(name) && value !== null)).sort(([a], [b]) => internalLast(a, b));
   return (
     <>
       <div class="title">
@@ -244,6 +259,7 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
       </div>
       {head && <Waits state={state} />}
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} send={(body) => run(id, body)} />}
+      {steps && <Workflow told={steps} />}
       <Tasks id={id} state={state} rows={props.rows} raw={raw} />
       <section aria-label="Values">
         <h3>Values</h3>
@@ -381,12 +397,13 @@ function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, Ran
         }
       }
     };
-    const made = runs ? runs.split(",") : [];
+    // A run that a program made beside the server is not in its queue. Of many runs the list has the newest.
+    const kept = (await api.runs(id)).map((r) => r.run_id);
+    const made = (runs ? runs.split(",") : []).filter((run) => kept.includes(run) || kept.length >= runsListed);
     await look(made);
     // What ended in an earlier run is kept by those that went on, and only that one noted it.
     if (!ids.split(",").every((task) => found.has(task))) {
-      const recent = (await api.runs(id)).slice(0, 5).map((r) => r.run_id);
-      await look(recent.filter((run) => !made.includes(run)));
+      await look(kept.slice(0, 5).filter((run) => !made.includes(run)));
     }
     return found;
   }, [id, idOf(state), ids, runs, liveOf(id)?.ended]);

@@ -86,6 +86,39 @@ export interface Cron {
   end_time?: string | null;
 }
 
+// Step is something that the body of a node did, as a server of stele's tells it.
+export interface Step {
+  kind: "call" | "child" | "sleep" | "signal" | "exposed";
+  node?: string;
+  depth?: number;
+  name?: string;
+  state: "done" | "failed" | "timed out" | "waiting" | "begun";
+  result?: Json;
+  error?: string;
+  questions?: Interrupt[];
+  until?: string;
+  thread_id?: string; // of a child
+  attempts?: number;
+  began?: string;
+  took_ns?: number;
+}
+
+// Steps are those of one superstep; parent_thread_id is the thread that awaits this one, its child.
+export interface Steps {
+  steps: Step[];
+  left_out?: number;
+  parent_thread_id?: string;
+}
+
+// VersionOfGraph is a version of a graph that runs of the queue, or workers, have.
+export interface VersionOfGraph {
+  graph: string;
+  version: string;
+  runs: number;
+  pinned: number;
+  workers: number;
+}
+
 export interface State {
   values: Json;
   next: string[];
@@ -137,7 +170,7 @@ export interface Item {
 export interface Info {
   version?: string;
   flags?: { crons?: boolean };
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; nodes?: boolean; graph_versions?: { [graph: string]: string }; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; steps?: boolean; nodes?: boolean; graph_versions?: { [graph: string]: string }; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
