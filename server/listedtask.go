@@ -30,12 +30,18 @@ const pullPath = "~__pregel_pull, "
 // packetPath is the path of a task of a packet. Those of called functions and of updates are longer, or others.
 var packetPath = regexp.MustCompile(`^~__pregel_push, [0-9]+, 0000000000$`)
 
+// called is the path of a function that a task called.
+var called = regexp.MustCompile(`^~__pregel_push, ~.*, 0000000001$`)
+
 // listedTasks returns the tasks of a checkpoint by their writes. A value that cannot be decoded is left out: the
 // history shows that the checkpoint is there.
 func listedTasks(tuple *saver.Tuple) []listedTask {
 	list, pulled, packets := []listedTask{}, []string{}, []int{}
 	for _, w := range tuple.PendingWrites {
 		if w.TaskID == saver.NullTaskID || strings.HasPrefix(w.Channel, "__stele_") { // nor are stele's own records those of a task
+			continue
+		}
+		if called.MatchString(w.TaskPath) { // its caller has its questions as well, and may have handled its failure
 			continue
 		}
 		if len(list) == 0 || list[len(list)-1].ID != w.TaskID { // they are ordered by task

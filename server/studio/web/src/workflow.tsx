@@ -60,7 +60,7 @@ function StepOf({ step: s, child }: { step: Step; child: Thread | undefined }) {
     <li class={"did " + lookOf(s)} style={`padding-left: ${0.7 + 1.2 * (s.depth ?? 0)}rem`}>
       <span class="what">
         <span class="note">{s.kind}</span> <b>{visible(s.name)}</b>{" "}
-        {s.thread_id !== undefined && <a href={link(["threads", s.thread_id])}>{(child && visible(titleOf(child))) || <Id id={s.thread_id} short />}</a>}
+        {s.thread_id !== undefined && <a href={link(["threads", s.thread_id])}>{child && titleOf(child) !== s.name ? visible(titleOf(child)) : <Id id={s.thread_id} short />}</a>}
       </span>
       <span class="state">{child ? <Status thread={child} /> : stateOf(s)}</span>
       <span class="figures">{[s.attempts ? spent((s.took_ns ?? 0) / 1e6) : "", (s.attempts ?? 0) > 1 ? `${s.attempts} tries` : ""].filter(Boolean).join(", ")}</span>
