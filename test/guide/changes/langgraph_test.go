@@ -17,7 +17,7 @@ import (
 func waits(t *testing.T, s saver.Saver) {
 	t.Helper()
 	g := must(letters("ask").Compile(graph.Options{Name: "letters", Saver: s}))
-	if res := must(g.Run(t.Context(), pregel.Thread("1"), State{To: "Ada"})); len(res.Interrupts) != 1 {
+	if res := must(g.Run(t.Context(), pregel.Thread("1"), State{To: "Ada"})); len(res.Waiting) != 1 {
 		t.Fatalf("%+v", res)
 	}
 }
@@ -31,7 +31,7 @@ func asking[S any](s saver.Saver, ran *int) *graph.Graph[S] {
 	}).Sequence(graph.Start, "ask", graph.End).Compile(graph.Options{Name: "letters", Saver: s}))
 }
 
-// TestBesideLangGraph has a case for each row of the page's last table, by its number.
+// TestBesideLangGraph has a case for each row of the table that compares the page's cases with LangGraph's, by its number.
 func TestBesideLangGraph(t *testing.T) {
 	t.Run("1 a node is renamed", func(t *testing.T) {
 		s := memory.New(memory.Options{})
