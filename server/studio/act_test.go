@@ -327,7 +327,7 @@ func TestHostileID(t *testing.T) {
 	onStele(t, func(t *testing.T, b backend, base string) {
 		const id = "a/../b?c#d%2e \u202egnp\u0007<img src=x onerror=\"window.harmed = true\">'"
 		g := theMail
-		if _, err := g.Invoke(t.Context(), pregel.Thread(id), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "mine"}}}); err != nil {
+		if _, err := g.Invoke(t.Context(), pregel.Thread(id), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "mine \u202egnp"}}}); err != nil {
 			t.Fatal(err)
 		}
 		p := open(t, base)
