@@ -295,7 +295,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 			messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 		}
 	}
-	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
+	update := lapse(pregel.Pairs{{Key: KeyMessages, Value: messages}}, state)
 	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not be taken for a new one
 		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
 	}

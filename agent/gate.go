@@ -22,8 +22,15 @@ import (
 // note the calls that they let pass. A gate decides again about a call without such a note: one that
 // was changed since, or that did not come through the hooks, such as by a Command that goes to the
 // tools.
+//
+// A note holds for one run of one call, with its arguments, of one message. Once the call has run, the task that
+// ran it takes the notes back together with its answer, so that a call whose answer is removed is decided anew.
+// When the model is asked, what is left lapses. A crash before the answer is stored leaves the notes: the call runs
+// again, under the same idempotency key, and nobody is asked twice.
 type gate interface {
 	pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error)
+	// notes are those by which the gate, under a name, may have let a call pass behind the model.
+	notes(name string, d *door) ([]string, error)
 }
 
 // ErrNoCall: something led to the tools with a call that no AI message has. The run fails, and the call
@@ -100,16 +107,19 @@ func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (an
 		} else if err != nil {
 			return nil, err
 		}
-		late, err := a.late(d)
+		update, err := a.late(d)
 		if err != nil {
 			return nil, err
 		}
-		if late != nil {
+		if update, err = a.spend(update, d); err != nil {
+			return nil, err
+		}
+		if update != nil {
 			list, ok := out.([]any)
 			if !ok {
 				list = []any{out}
 			}
-			out = append(slices.Clip(list), pregel.Command{Update: late})
+			out = append(slices.Clip(list), pregel.Command{Update: update})
 		}
 		return out, nil
 	}
@@ -163,8 +173,55 @@ func (a *agent) gates(ctx context.Context, r tool.Request, run tool.Runner) (any
 // id, and a digest of each. It is stele's own; LangChain leaves it alone.
 const keyPassed = "gates_passed"
 
+// passedField is the channel of the notes. A write replaces them, but for one with "spent", which takes some back:
+// several tasks write such in one superstep.
 func passedField() graph.Field {
-	return graph.Key(keyPassed, channel.LastValue[map[string]any]())
+	return graph.Key(keyPassed, channel.Reduce[any](func(old, write any) any {
+		change, _ := write.(map[string]any)
+		spent, ok := change["spent"].([]any)
+		if !ok {
+			return write
+		}
+		notes, _ := old.(map[string]any)
+		if notes["message"] != change["message"] {
+			return old
+		}
+		all, _ := notes["calls"].([]any)
+		all = slices.DeleteFunc(slices.Clone(all), func(n any) bool { return slices.Contains(spent, n) })
+		return map[string]any{"message": notes["message"], "calls": all}
+	}))
+}
+
+// spend is an update that takes back the notes by which a call passed that has run.
+func (a *agent) spend(update pregel.Pairs, d *door) (pregel.Pairs, error) {
+	var spent []any
+	for _, m := range a.opts.Middleware {
+		if m.gate == nil {
+			continue
+		}
+		notes, err := m.gate.notes(m.Name, d)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range notes {
+			if hasNote(d.state, n) {
+				spent = append(spent, n)
+			}
+		}
+	}
+	if spent == nil {
+		return update, nil
+	}
+	return append(update, pregel.Pair{Key: keyPassed, Value: map[string]any{"message": d.asked.ID, "spent": spent}}), nil
+}
+
+// lapse is an update by which no call passes that was let pass before and has not run.
+func lapse(update pregel.Pairs, state map[string]any) pregel.Pairs {
+	notes, _ := state[keyPassed].(map[string]any)
+	if all, _ := notes["calls"].([]any); len(all) == 0 {
+		return update
+	}
+	return append(update, pregel.Pair{Key: keyPassed, Value: map[string]any{"message": "", "calls": []any{}}})
 }
 
 // note returns a digest of the calls of an AI message that a gate let pass.

@@ -383,6 +383,23 @@ func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) 
 	return next(ctx, r)
 }
 
+// notes implements gate.
+func (h *human) notes(name string, d *door) ([]string, error) {
+	decision, _, err := decided(d.state, d.asked, d.call, name)
+	if err != nil {
+		return nil, err
+	}
+	var notes []string
+	for _, gate := range []string{name, anyGate} {
+		n, err := personNote(gate, d.asked, d.call, *decision.Edited)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, n)
+	}
+	return notes, nil
+}
+
 // pass implements gate: if a call needs a decision and has none, it asks before the call runs.
 func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
 	if !h.PerCall {

@@ -282,6 +282,12 @@ func (t *toolLimit) pass(ctx context.Context, d *door, r tool.Request, next tool
 	return next(ctx, r)
 }
 
+// notes implements gate.
+func (t *toolLimit) notes(_ string, d *door) ([]string, error) {
+	n, err := note("limit", d.asked, t.key, d.call.ID)
+	return []string{n}, err
+}
+
 // knows reports whether afterModel has counted a call.
 func (t *toolLimit) knows(d *door, c message.ToolCall) (bool, error) {
 	n, err := note("limit", d.asked, t.key, c.ID)

@@ -40,6 +40,10 @@
 // ErrNoInterrupt. An answer without an id cannot be told from an answer to the next
 // question of the same node.
 //
+// At an older checkpoint, or one of a graph inside, the same holds: a question that waits
+// there is answered, and one that has been answered is not answered anew. To answer it
+// anew, run from that checkpoint with nil. It asks again, on a branch of its own.
+//
 // # Waiting
 //
 // A node waits for an instant with Sleep, for a signal with Signal.Receive, and for a run of another graph with
@@ -178,7 +182,8 @@
 //     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
 //     took is void once all tasks wait again: so is one that follows an update of a
 //     graph inside, whose question is then another one. LangGraph refuses none, gives
-//     it to whoever asks first, and begins an empty thread with one.
+//     it to whoever asks first, and begins an empty thread with one. At a checkpoint
+//     that the thread has moved past it runs on with the answers of then.
 //   - An answer is stored by the id of its question before any task runs. After a crash the
 //     thread is unfinished, its question does not wait, the next run goes on with the answer, and
 //     another one is ErrNoInterrupt. LangGraph forgets an answer by id, and takes another.

@@ -117,10 +117,11 @@ type facts struct {
 	missing []string
 
 	// nested: another graph runs this one, and says fromParent. mapped: it names the checkpoint
-	// to begin with. replays: it went back in time, and that checkpoint is what this graph
-	// had then. spent: an earlier call, which ended, left the checkpoint.
-	nested, mapped, replays, spent bool
-	fromParent                     fromParent
+	// to begin with. answers: it does so for an answer, so that is where the question waits. replays: it went back
+	// in time, and that checkpoint is what this graph had then. spent: an earlier call, which ended, left the
+	// checkpoint.
+	nested, mapped, answers, replays, spent bool
+	fromParent                              fromParent
 	// answered: see entry.answersSpent.
 	answered bool
 
@@ -146,7 +147,7 @@ func (f *facts) parentSays() fromParent {
 func (f *facts) kind() entryKind {
 	says := f.parentSays()
 	resumes := !f.empty && (says == fromParentResume || says == fromParentNothing && (f.input != inputValues || f.sameRun))
-	travels := f.from.named() && (f.mapped || f.input != inputAnswer && says != fromParentResume)
+	travels := f.from.named() && (f.mapped && !f.answers || f.input != inputAnswer && says != fromParentResume)
 	switch {
 	case !resumes && travels:
 		return entryBranch
@@ -187,7 +188,7 @@ func (f *facts) entry() entry {
 	default:
 		e.toInside = fromParentInput
 	}
-	e.answersSpent = resumes && f.answered
+	e.answersSpent = resumes && f.answered && !(f.policy.langGraph && e.kind.travels())
 	unknown := error(nil)
 	if len(f.missing) > 0 {
 		unknown = &UnknownNodeError{ThreadID: f.thread, Nodes: f.missing}
@@ -237,9 +238,9 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 	use, err := f.answer.Judge(resumes, f.policy.langGraph), error(nil)
 	switch use {
 	case answer.Refused:
-		err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
-	case answer.RefusedWorkLeft:
-		err = fmt.Errorf("thread %q: %w; without an answer the run goes on with what is left", f.thread, ErrNoInterrupt)
+		if err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt); f.answer.Old {
+			err = fmt.Errorf("%w at this checkpoint: the thread went on from there; without an answer a run from there asks again", err)
+		}
 	case answer.Ambiguous:
 		err = &AmbiguousResumeError{Pending: f.answer.Waiting}
 	case answer.Unknown:

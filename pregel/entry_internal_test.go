@@ -54,7 +54,8 @@ func TestEntry(t *testing.T) {
 		{"update, old", facts{input: inputCommand, from: originOld}, entryFork, nil, "same"},
 		{"answer", facts{input: inputAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
 		{"answer, named", facts{input: inputAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
-		{"answer, old", facts{input: inputAnswer, from: originOld, answer: answer.Facts{Old: true, Left: true}}, entryRerun, nil, "same"},
+		{"answer, old", facts{input: inputAnswer, from: originOld, answer: answer.Facts{Old: true, Waiting: asks.Waiting}}, entryRerun, nil, "same"},
+		{"answer, old, nothing waits", facts{input: inputAnswer, from: originOld, answer: answer.Facts{Old: true}}, entryRefused, ErrNoInterrupt, "runs on with the answer that it has"},
 		{"answer, no thread", facts{input: inputAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "begins the thread"},
 		{"answer, no saver", facts{input: inputAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
 		{"recovery", facts{input: inputRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
@@ -70,6 +71,7 @@ func TestEntry(t *testing.T) {
 		{"inside, nil in a later superstep", facts{nested: true, input: inputNil, from: originNewest}, entryResume, nil, "same"},
 		{"inside, around travels", facts{nested: true, input: inputValues, from: originNamed, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
 		{"inside, around travels, nothing before", facts{nested: true, input: inputValues, from: originMissing, empty: true, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, its checkpoint is named for an answer", facts{nested: true, input: inputValues, from: originNamed, fromParent: fromParentResume, mapped: true, answers: true}, entryResume, nil, "goes back, and asks whoever comes first"},
 		{"inside, its checkpoint is named", facts{nested: true, input: inputValues, from: originOld, fromParent: fromParentResume, replays: true, mapped: true}, entryFork, nil, "same"},
 		{"inside, crash before", facts{nested: true, input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished}, entryInput, nil, "same"},
 	} {
@@ -86,12 +88,12 @@ func allFacts(yield func(facts)) {
 	bools := []bool{false, true}
 	for _, given := range []inputKind{inputNil, inputRecovery, inputValues, inputCommand, inputAnswer} {
 		for from := originNone; from <= originMissing; from++ {
-			for bits := range 1 << 7 {
+			for bits := range 1 << 8 {
 				bit := func(n int) bool { return bools[bits>>n&1] }
 				for told := fromParentNothing; told <= fromParentResume; told++ {
-					f := facts{input: given, from: from, fromParent: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
+					f := facts{input: given, from: from, fromParent: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6), answers: bit(7)}
 					switch {
-					case !f.nested && (f.mapped || f.replays || f.spent || told != fromParentNothing),
+					case !f.nested && (f.mapped || f.replays || f.spent || f.answers || told != fromParentNothing),
 						f.nested && (f.sameRun || given == inputRecovery),
 						f.empty && (f.branch || f.sameRun || f.spent),
 						!from.found() && !f.empty,
@@ -125,7 +127,7 @@ func TestEntryKindsOfAllFacts(t *testing.T) {
 		}
 		isResuming := !f.empty && (hasResuming && resuming || !hasResuming && (!input || !f.nested && f.sameRun))
 		isReplaying := f.from.named()
-		travelling := isReplaying && (f.nested && f.mapped || !(f.input == inputAnswer || resuming))
+		travelling := isReplaying && (f.nested && f.mapped && !f.answers || !(f.input == inputAnswer || resuming)) // ours: no answer travels
 		old := f.from == originOld
 		forks := isResuming && travelling && (!f.branch || old) // ours: an old branch is left as well
 		want := entryInput
@@ -182,7 +184,7 @@ func TestEntryLooksBack(t *testing.T) {
 }
 
 // What becomes of an answer. LangGraph, and stele with Options.LangGraph, refuse only one that several
-// questions wait for; at an old checkpoint stele also refuses one where nothing is left to run.
+// questions wait for; at an old checkpoint stele also refuses one that was given before.
 func TestEntryAnswer(t *testing.T) {
 	ids := []string{"p", "q"}
 	for _, c := range []struct {
@@ -195,36 +197,34 @@ func TestEntryAnswer(t *testing.T) {
 	}{
 		{"one waits", answer.Facts{Waiting: ids[:1]}, answer.One, nil, answer.One, nil},
 		{"several wait", answer.Facts{Waiting: ids}, answer.None, ErrAmbiguousResume, answer.None, ErrAmbiguousResume},
-		{"none waits", answer.Facts{Left: true}, answer.None, ErrNoInterrupt, answer.One, nil},
-		{"none waits, nothing is left", answer.Facts{}, answer.None, ErrNoInterrupt, answer.One, nil},
-		{"none waits, nothing is left, with an update", answer.Facts{Steers: true}, answer.None, ErrNoInterrupt, answer.One, nil},
-		{"given before", answer.Facts{Given: true, Left: true}, answer.Spent, nil, answer.One, nil},
-		{"breakpoint", answer.Facts{AtBreakpoint: true, Left: true}, answer.Spent, nil, answer.One, nil},
+		{"none waits", answer.Facts{}, answer.None, ErrNoInterrupt, answer.One, nil},
+		{"given before", answer.Facts{Given: true}, answer.Spent, nil, answer.One, nil},
+		{"breakpoint", answer.Facts{AtBreakpoint: true}, answer.Spent, nil, answer.One, nil},
 		{"by id", answer.Facts{ByID: true, Waiting: ids}, answer.ByIDs, nil, answer.ByIDs, nil},
 		{"by id, unknown", answer.Facts{ByID: true, Waiting: ids, Unknown: ids[:1]}, answer.None, ErrUnknownInterrupt, answer.ByIDs, nil},
 		{"by id, empty", answer.Facts{ByID: true, Empty: true, Waiting: ids}, answer.None, ErrUnknownInterrupt, answer.ByIDs, nil},
-		{"by id, none waits, asked before", answer.Facts{ByID: true, Left: true}, answer.Spent, nil, answer.ByIDs, nil},
-		{"by id, none waits, unknown", answer.Facts{ByID: true, Unknown: ids, Left: true}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
-		{"by id, none waits, empty", answer.Facts{ByID: true, Empty: true, Left: true}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
-		{"by id, empty, breakpoint", answer.Facts{ByID: true, Empty: true, AtBreakpoint: true, Left: true}, answer.Spent, nil, answer.ByIDs, nil},
+		{"by id, none waits, asked before", answer.Facts{ByID: true}, answer.Spent, nil, answer.ByIDs, nil},
+		{"by id, none waits, unknown", answer.Facts{ByID: true, Unknown: ids}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
+		{"by id, none waits, empty", answer.Facts{ByID: true, Empty: true}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
+		{"by id, empty, breakpoint", answer.Facts{ByID: true, Empty: true, AtBreakpoint: true}, answer.Spent, nil, answer.ByIDs, nil},
 	} {
-		for _, loose := range []string{"", "any answer", "old"} {
-			f := facts{input: inputAnswer, from: originNewest, answer: c.answer, policy: runPolicy{langGraph: loose == "any answer"}}
+		for _, way := range []string{"", "any answer", "old"} {
+			f := facts{input: inputAnswer, from: originNewest, answer: c.answer, policy: runPolicy{langGraph: way == "any answer"}}
 			want, err, kind := c.want, c.err, entryResume
-			if loose != "" {
+			switch way {
+			case "any answer":
 				want, err = c.langGraph, c.anyErr
-			}
-			if f.answer.Old = loose == "old"; f.answer.Old {
-				f.from, kind = originOld, entryRerun
-				if c.name == "none waits, nothing is left" {
-					want, err = c.want, c.err
+			case "old":
+				f.from, f.answer.Old, kind = originOld, true, entryRerun
+				if want == answer.Spent && !f.answer.AtBreakpoint {
+					want, err = answer.None, ErrNoInterrupt
 				}
 			}
 			if err != nil {
 				kind = entryRefused
 			}
 			if e := f.entry(); e.answer != want || e.kind != kind || !errors.Is(e.err, err) {
-				t.Errorf("%s (%s): %+v, not %d, %v", c.name, loose, e, want, err)
+				t.Errorf("%s (%s): %+v, not %d, %v", c.name, way, e, want, err)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestEntryErrors(t *testing.T) {
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
 		`thread "t7": an earlier run left nodes ["gone"]`:                                    (&facts{thread: "t7", missing: []string{"gone"}}).entry(),
-		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", input: inputAnswer, answer: answer.Facts{Left: true}}).entry(),
+		`thread "t7": nothing is waiting to be resumed at this checkpoint: the thread went`:  (&facts{thread: "t7", input: inputAnswer, answer: answer.Facts{Old: true}}).entry(),
 		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", input: inputAnswer, empty: true}).entry(),
 		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{input: inputAnswer, answer: answer.Facts{Waiting: []string{"p", "q"}}}).entry(),
 	} {

@@ -52,6 +52,8 @@ type runConfig struct {
 	policy    runPolicy
 	resumeMap map[string]any
 	refusals  *answer.Refusals
+	// answers: the outermost run was given an answer, under stele's own rules.
+	answers bool
 	// waits: the run goes on with a thread that has waits, so that tasks that wait run only when they are
 	// ready. answered: an answer that belongs to no task is stored. Both are those of the root.
 	waits, answered bool

@@ -101,6 +101,7 @@ func (l *loop) decide(ctx context.Context) error {
 		}
 	}
 	l.pos.enterAs(f.entry())
+	l.run.answers = l.run.answers || f.input == inputAnswer && !l.run.policy.langGraph
 	if l.recovery != nil {
 		l.recovery.progress = f.left
 	}
@@ -113,7 +114,8 @@ func (l *loop) collect(f *facts) {
 	source := l.pos.md.Source()
 	*f = facts{thread: l.run.thread, policy: l.run.policy, input: inputValues, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
 		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: (source == "update" || source == "fork") && l.run.was == "",
-		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
+		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil,
+		answers: l.run.answers && l.run.toldAt == ""}
 	switch {
 	case l.recovery != nil:
 		f.input = inputRecovery
@@ -151,42 +153,38 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	if !byID { // an answer that is a map of something else
 		ids = nil
 	}
-	var inForce map[string]any
-	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
-	if !l.run.policy.langGraph {
-		var asked map[string]bool
-		var answered map[string]any
-		if a.Waiting, asked, answered, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
-			return a, err
-		}
-		a.Old = from == originOld && len(asked) > 0
-		if err := l.questionsInside(ctx, &a, ids, answered); err != nil {
-			return a, err
-		}
-		if !a.Old {
-			inForce = l.pos.given.Answers
-			maps.Copy(answered, inForce)
-			a.Given = !byID && slices.ContainsFunc(slices.Collect(maps.Values(inForce)), func(v any) bool { return l.isSameAnswer(v, cmd.Resume) })
-			a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := inForce[id]; return ok })
-		}
-		for _, id := range slices.Sorted(maps.Keys(ids)) {
-			v, known := answered[id]
-			switch {
-			case !known && !asked[id]:
-				a.Unknown = append(a.Unknown, id)
-			case !slices.Contains(a.Waiting, id) && !(known && l.isSameAnswer(v, ids[id])):
-				a.Answered = append(a.Answered, id)
-			}
-		}
+	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Old: from == originOld && !l.run.policy.langGraph}
+	if l.run.policy.langGraph {
+		a.Waiting = answer.Unended(l.pos.pending)
+		return a, nil
 	}
-	if l.run.policy.langGraph || a.Old {
-		if a.Waiting = answer.Unended(l.pos.pending); a.Old && len(a.Waiting) == 0 && !a.Steers {
-			a.Left, err = l.pos.hasWork()
-		}
+	if inside, err := l.movedPastInside(ctx); err != nil || inside {
+		a.Old = true
 		return a, err
 	}
+	var asked map[string]bool
+	var answered map[string]any
+	if a.Waiting, asked, answered, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
+		return a, err
+	}
+	if err := l.questionsInside(ctx, &a, ids, answered); err != nil {
+		return a, err
+	}
+	inForce := l.pos.given.Answers
+	maps.Copy(answered, inForce)
+	a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := inForce[id]; return ok })
+	a.Given = !a.Old && !byID && slices.ContainsFunc(slices.Collect(maps.Values(inForce)), func(v any) bool { return l.isSameAnswer(v, cmd.Resume) })
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		v, known := answered[id]
+		switch {
+		case !known && !asked[id]:
+			a.Unknown = append(a.Unknown, id)
+		case !slices.Contains(a.Waiting, id) && (a.Old || !known || !l.isSameAnswer(v, ids[id])):
+			a.Answered = append(a.Answered, id)
+		}
+	}
 	if len(a.Waiting) == 0 && (!byID || a.Empty) {
-		if a.Given = a.Given || !byID && l.gaveBefore(cmd.Resume); !a.Given {
+		if a.Given = a.Given || !a.Old && !byID && l.gaveBefore(cmd.Resume); !a.Given && !(a.Old && len(asked) > 0) {
 			a.AtBreakpoint, err = l.pos.atBreakpoint(ctx)
 			if !byID {
 				a.Answered = slices.Sorted(maps.Keys(inForce))
@@ -196,8 +194,24 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	return a, err
 }
 
+// movedPastInside reports whether a graph inside has moved past the checkpoint that the run was told for it, or
+// has no such checkpoint.
+func (l *loop) movedPastInside(ctx context.Context) (bool, error) {
+	for ns, id := range l.run.cpMap {
+		if !l.pos.inside(ns) {
+			continue
+		}
+		newest, err := getTuple(ctx, l.run.saver, saver.Config{ThreadID: l.run.thread, Namespace: ns})
+		if err != nil || newest == nil || newest.Checkpoint.ID != id {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
 // questionsInside looks up what only graphs inside know: the answers to questions that the task around does
-// not ask any more, and to those that a task asked which then failed. They do not wait.
+// not ask any more, and to those that a task asked which then failed. They do not wait. Nor do those that a graph
+// inside asked before it moved on; it has done so only where the thread has, too.
 func (l *loop) questionsInside(ctx context.Context, a *answer.Facts, ids, answered map[string]any) error {
 	statuses, _ := answer.Statuses(l.pos.pending)
 	var unsure []string
@@ -213,9 +227,6 @@ func (l *loop) questionsInside(ctx context.Context, a *answer.Facts, ids, answer
 			unsure = append(unsure, id)
 		}
 	}
-	if a.Old {
-		return nil
-	}
 	at := l.pos.place
 	at.CheckpointID = l.pos.cp.id
 	found, err := answer.Inside(ctx, l.run.saver, at, unsure)
@@ -224,6 +235,14 @@ func (l *loop) questionsInside(ctx context.Context, a *answer.Facts, ids, answer
 	}
 	maps.Copy(answered, found)
 	a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := found[id]; return ok })
+	if !a.Old || len(a.Waiting) == 0 {
+		return nil
+	}
+	moved, err := answer.MovedPast(ctx, l.run.saver, at, a.Waiting)
+	if err != nil {
+		return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+	}
+	a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { return slices.Contains(moved, id) })
 	return nil
 }
 

@@ -164,9 +164,26 @@ func TestOptions(t *testing.T) {
 	if model.ProfileOf(m).MaxInputTokens != 7 {
 		t.Error("no profile")
 	}
-	r := model.Request{Messages: []message.Message{message.System("a"), message.Human("b"), message.System("c")}}
-	if _, err := model.Call(t.Context(), m, r); !errors.Is(err, model.ErrRequest) {
-		t.Errorf("system messages apart: %v", err)
+}
+
+// TestSystem: system messages are the system prompt wherever they stand, also between a call and its result.
+func TestSystem(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	call := message.ToolCall{Name: "look", ID: "1", Args: map[string]any{}}
+	list := []message.Message{message.System("a"), message.Human("b"), message.System("c"), message.Human("d"), message.AI("", call), message.System("e"), message.ToolResult(call, "f")}
+	_, _ = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: list}) // the answer is none
+	body := s.Asked()[0].Body
+	system, err := json.Marshal(body["system"])
+	if want := `[{"text":"a","type":"text"},{"text":"c","type":"text"},{"text":"e","type":"text"}]`; string(system) != want || err != nil {
+		t.Errorf("the system prompt is %s, %v", system, err)
+	}
+	var roles []any
+	for _, e := range body["messages"].([]any) {
+		roles = append(roles, e.(map[string]any)["role"])
+	}
+	if want := []any{"user", "assistant", "user"}; !slices.Equal(roles, want) {
+		t.Errorf("turns of %q", roles)
 	}
 }
 

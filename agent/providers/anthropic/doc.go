@@ -13,8 +13,9 @@
 // program's tools go out; LangChain sends thoughts and what else there is, which Anthropic refuses. In the name of
 // a call that a model made up, an underscore stands for what Anthropic refuses there, and LangChain sends. Nor does
 // what Anthropic refuses for ever go out, and LangChain sends: a person's message in which nothing is, thoughts at
-// the end of an answer, and calls of Anthropic's own tools without a result, if a person has gone on since. System
-// messages must stand together.
+// the end of an answer, and calls of Anthropic's own tools without a result, if a person has gone on since. All
+// system messages are the system prompt, in their order, also those that come later: LangChain takes one such, and
+// fails with a second.
 //
 // Answers come as langchain-anthropic stores them: a text if the request has neither tools, nor
 // thinking, nor documents, and else a list of blocks, which also has thoughts with their

@@ -25,6 +25,10 @@ type turn struct {
 
 // convert puts messages into Anthropic's form. system is a text, a list of blocks, or nil.
 func convert(list []message.Message) (system any, turns []turn, err error) {
+	// Anthropic has one system prompt, before all turns. What a later system message says counts as much there; in a
+	// turn of the person it would count less.
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b message.Message) int { return rank(a) - rank(b) })
 	merged, err := merge(list)
 	if err != nil {
 		return nil, nil, err
@@ -41,9 +45,6 @@ func convert(list []message.Message) (system any, turns []turn, err error) {
 			return nil, nil, err
 		}
 		if m.Type == message.TypeSystem {
-			if system != nil {
-				return nil, nil, fmt.Errorf("%w: system messages that do not stand together", model.ErrRequest)
-			}
 			system = content
 			continue
 		}
@@ -67,6 +68,14 @@ func convert(list []message.Message) (system any, turns []turn, err error) {
 		turns = append(turns, turn{role, content})
 	}
 	return system, turns, nil
+}
+
+// rank is 0 for a system message, and 1 for any other.
+func rank(m message.Message) int {
+	if m.Type == message.TypeSystem {
+		return 0
+	}
+	return 1
 }
 
 // isEmpty reports whether a content has no words, nor anything else.

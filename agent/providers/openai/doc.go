@@ -14,7 +14,9 @@
 // text goes out. An answer has texts and refusals alone: LangChain sends what else is in it, such as images and
 // results of a provider's tools, which OpenAI refuses. In names of who speaks, and of calls that a model made up,
 // an underscore stands for what OpenAI refuses there, and LangChain sends. If nothing is left, the content is an
-// empty text; LangChain sends a list of no parts, which OpenAI refuses. A file at a URL is model.ErrRequest, since
+// empty text; LangChain sends a list of no parts, which OpenAI refuses. The result of a tool has texts alone, and
+// what else it has, such as an image, follows the results in a message of the user; an id of a call that is longer
+// than 40 characters is replaced by a hash of it. LangChain sends both as they are, and OpenAI refuses them. A file at a URL is model.ErrRequest, since
 // chat completions have no form for it.
 //
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -237,6 +238,53 @@ func TestPaired(t *testing.T) {
 	}
 	if len(waiting) > 0 || calls != 5 {
 		t.Errorf("%d calls, %q wait", calls, waiting)
+	}
+}
+
+// TestResults: a result of a tool goes out as texts, whatever it has, behind the other results of its message; what else
+// it has follows in a message of the user. An id that is too long is the same short one in the call and the result.
+func TestResults(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	long := strings.Repeat("x", 41)
+	ids := []string{strings.Repeat("y", 40), long, long + "x"}
+	var calls []message.ToolCall
+	for _, id := range ids {
+		calls = append(calls, message.ToolCall{Name: "look", ID: id, Args: map[string]any{}})
+	}
+	image := message.ImageURL("data:image/png;base64,AA==")
+	result := func(i int, blocks ...any) message.Message {
+		m := message.ToolResult(calls[i], "seen")
+		if blocks != nil {
+			m.Content, m.Blocks = "", blocks
+		}
+		return m
+	}
+	list := []message.Message{
+		message.Human("look"), message.AI("", calls...), result(0, image), result(1, message.TextBlock("two"), image, image), result(2),
+		message.Human("and?"), message.AI("", calls[0]), result(0, image),
+	}
+	_, _ = model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), model.Request{Messages: list}) // the answer is none
+	var got []string
+	for _, e := range s.Asked()[0].Body["messages"].([]any) {
+		m := e.(map[string]any)
+		line := m["role"].(string)
+		if id, ok := m["tool_call_id"].(string); ok {
+			called := s.Asked()[0].Body["messages"].([]any)[1].(map[string]any)["tool_calls"].([]any)
+			at := slices.IndexFunc(called, func(c any) bool { return c.(map[string]any)["id"] == id })
+			if line += fmt.Sprint(" ", at); len(id) > 40 || (at == 0) != (id == ids[0]) {
+				t.Errorf("an id is %q", id)
+			}
+		}
+		parts, _ := m["content"].([]any)
+		for _, p := range parts {
+			line += " " + p.(map[string]any)["type"].(string)
+		}
+		got = append(got, line)
+	}
+	want := []string{"user", "assistant", "tool 0", "tool 1 text", "tool 2", "user text image_url text image_url image_url", "user", "assistant", "tool 0", "user text image_url"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
 	}
 }
 

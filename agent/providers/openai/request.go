@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,17 +14,57 @@ import (
 // OpenAI refuses these in the name of who speaks, and in that of a call, which a model may have made up.
 var unnamable, uncallable = regexp.MustCompile(`[\s<|\\/>]+`), regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// convert puts messages into OpenAI's form.
+// callID is an id that OpenAI takes, the same each time: those of other providers may be longer.
+func callID(id string) string {
+	if len(id) <= 40 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}
+
+// convert puts messages into OpenAI's form. What the results of tools have beside texts, which OpenAI refuses there,
+// follows them in a message of the user.
 func convert(list []message.Message) ([]any, error) {
 	out := make([]any, 0, len(list))
+	var shown []any
+	show := func() {
+		if shown != nil {
+			out, shown = append(out, map[string]any{"role": "user", "content": shown}), nil
+		}
+	}
 	for i, m := range list {
 		converted, err := convertMessage(m)
 		if err != nil {
 			return nil, fmt.Errorf("%w: message %d: %w", model.ErrRequest, i, err)
 		}
+		if m.Type != message.TypeTool {
+			show()
+		} else if texts, others := split(converted["content"]); others != nil {
+			converted["content"] = texts
+			shown = append(append(shown, message.TextBlock(fmt.Sprintf("From the result of the tool call %q:", converted["tool_call_id"]))), others...)
+		}
 		out = append(out, converted)
 	}
+	show()
 	return out, nil
+}
+
+// split splits a content into its texts and its other parts.
+func split(content any) (texts any, others []any) {
+	parts, _ := content.([]any)
+	var said []any
+	for _, p := range parts {
+		if b, _ := p.(map[string]any); b["type"] == "text" {
+			said = append(said, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	if said == nil {
+		return "The result is in the message of the user below.", others
+	}
+	return said, others
 }
 
 func convertMessage(m message.Message) (map[string]any, error) {
@@ -51,7 +93,7 @@ func convertMessage(m message.Message) (map[string]any, error) {
 	case message.TypeFunction:
 		out["role"] = "function"
 	case message.TypeTool:
-		out["role"], out["tool_call_id"] = "tool", m.ToolCallID
+		out["role"], out["tool_call_id"] = "tool", callID(m.ToolCallID)
 	case message.TypeAI:
 		out["role"] = "assistant"
 		calls, err := convertCalls(m)
@@ -75,7 +117,7 @@ func convertCalls(m message.Message) ([]any, error) {
 	add := func(id, name, args string) {
 		name = uncallable.ReplaceAllString(name, "_")
 		name = name[:min(len(name), 64)] // longer ones are refused
-		out = append(out, map[string]any{"type": "function", "id": id, "function": map[string]any{"name": name, "arguments": args}})
+		out = append(out, map[string]any{"type": "function", "id": callID(id), "function": map[string]any{"name": name, "arguments": args}})
 	}
 	for _, c := range m.ToolCalls {
 		args, err := c.ArgsJSON()

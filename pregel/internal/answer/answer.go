@@ -9,6 +9,8 @@
 //  1. May it? Questions are those that wait. Facts.Judge refuses an answer that no question waits
 //     for, or that is another than a question has, before anything is stored. Two are accepted and given
 //     to nobody: one at a breakpoint, and one that the tasks have already. Callers who were not told that it arrived send that again.
+//     At a checkpoint that the thread has moved past, that one is refused, too: its tasks would run with the answer
+//     that they have. A run from there without an answer asks again.
 //  2. Store it. Given is the record of all answers in force by the ids of their questions. One without an id
 //     is stored as the write of no task (NoTask) to saver.ChannelResume as well, as LangGraph does. New makes it
 //     good for one use.
@@ -141,58 +143,51 @@ const (
 	ByIDs            // each task takes its own by the id of its question
 	Spent            // nobody gets it: it passes a breakpoint, or was given before
 
-	Refused         // nobody waits for it
-	RefusedWorkLeft // nobody waits for it, but tasks are left, which a run without an answer continues
-	Ambiguous       // several questions wait, and it does not say which it is for
-	Unknown         // it has an id that nobody asked
-	Answered        // its question has another answer
+	Refused   // nobody waits for it
+	Ambiguous // several questions wait, and it does not say which it is for
+	Unknown   // it has an id that nobody asked
+	Answered  // its question has another answer
 )
 
 // Facts are the facts about an answer that decide its Use.
 type Facts struct {
 	// ByID: the answer is a map by the ids of questions. Empty: the map is empty.
 	ByID, Empty bool
-	// Steers: it comes with an update, or with nodes to go to.
-	Steers bool
-	// Old: the questions are those of a checkpoint that the thread has moved past. The
-	// answer is accepted as in LangGraph, because they were answered before.
+	// Old: the thread has moved past the checkpoint that the run begins with, or past one of a graph inside that
+	// the run was told. A question there that has an answer is not answered again, not even with the same one: its
+	// tasks would go on with the answer that they have.
 	Old bool
 	// Waiting are the ids of the questions that wait, sorted. Unknown are the ids in the
 	// answer that nobody asked, and Answered those that have another answer already: of an answer without
 	// an id, all that an answer in force has.
 	Waiting, Unknown, Answered []string
-	// Left: something is left to run. Given: the tasks were given this answer before.
-	// AtBreakpoint: the thread waits although nobody asks. Left and AtBreakpoint are set only if no
-	// question waits.
-	Left, Given, AtBreakpoint bool
+	// Given: the tasks were given this answer before. AtBreakpoint: the thread waits although nobody asks; set only
+	// if no question waits.
+	Given, AtBreakpoint bool
 }
 
 // Judge decides the Use of an answer. resumes: the run continues from a checkpoint. An answer must be
-// for a stored question that waits. Any other is refused before anything is stored, except two that do
-// no harm and are given to nobody (Spent).
+// for a stored question that waits at that checkpoint. Any other is refused before anything is stored, except two
+// that do no harm and are given to nobody (Spent).
 func (f *Facts) Judge(resumes, langGraph bool) Use {
-	loose := langGraph || f.Old
-	use, nobody := One, Refused
+	use := One
 	if f.ByID {
 		use = ByIDs
 	}
-	if f.Left {
-		nobody = RefusedWorkLeft
-	}
 	switch {
-	case !resumes && !langGraph, f.Old && len(f.Waiting) == 0 && !f.Steers && !f.Left:
+	case !resumes && !langGraph, f.Old && len(f.Waiting) == 0 && !f.AtBreakpoint:
 		return Refused
-	case loose && f.ByID:
+	case langGraph && f.ByID:
 		return use
-	case !loose && f.Given: // before a question that may wait now
+	case !langGraph && f.Given: // before a question that may wait now
 		return Spent
-	case !loose && f.ByID && len(f.Waiting) > 0 && (f.Empty || len(f.Unknown) > 0):
+	case !langGraph && f.ByID && len(f.Waiting) > 0 && (f.Empty || len(f.Unknown) > 0):
 		return Unknown
-	case !loose && f.ByID && len(f.Answered) > 0:
+	case !langGraph && f.ByID && len(f.Answered) > 0:
 		return Answered
 	case len(f.Waiting) > 1 && !f.ByID:
 		return Ambiguous
-	case loose || len(f.Waiting) > 0:
+	case langGraph || len(f.Waiting) > 0:
 		return use
 	case f.ByID && !f.Empty && len(f.Unknown) == 0, f.Given, f.AtBreakpoint:
 		return Spent
@@ -200,7 +195,7 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 	if len(f.Answered) > 0 {
 		return Answered
 	}
-	return nobody
+	return Refused
 }
 
 // Status has the questions of a task, and whether it ended, according to its writes. A task has ended

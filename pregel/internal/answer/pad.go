@@ -300,6 +300,39 @@ func Below(ctx context.Context, s saver.Saver, at saver.Config) iter.Seq2[*saver
 	}
 }
 
+// MovedPast are those among ids that a graph inside asked at a checkpoint that it has moved past. They are of the
+// superstep that starts from the checkpoint at.
+func MovedPast(ctx context.Context, s saver.Saver, at saver.Config, ids []string) (moved []string, err error) {
+	newer := map[string]bool{} // namespaces
+	for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+		if err != nil {
+			return nil, err
+		}
+		if tup.Checkpoint.ID <= at.CheckpointID {
+			break
+		}
+		if ns := tup.Config.Namespace; !newer[ns] {
+			newer[ns] = true
+			continue
+		}
+		for _, w := range tup.PendingWrites {
+			if w.Channel != saver.ChannelInterrupt {
+				continue
+			}
+			v, err := w.Value.Any()
+			if err != nil {
+				return nil, err
+			}
+			for _, in := range Interrupts(v) {
+				if slices.Contains(ids, in.ID) {
+					moved = append(moved, in.ID)
+				}
+			}
+		}
+	}
+	return moved, nil
+}
+
 // Inside are the answers that questions of graphs inside the superstep have, by those ids among ids. at is
 // the checkpoint that it starts from. A task around repeats a question, so the innermost one that stored
 // it has its answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -14,6 +15,7 @@ func init() {
 	for name, f := range map[string]func(*trace){
 		"replay_middle": replayMiddle, "replay_between_questions": replayBetweenQuestions, "copies_ask_again": copiesAskAgain,
 		"travel_into_questions": travelIntoQuestions, "travel_into_plain_questions": travelIntoPlainQuestions,
+		"answers_at_places": answersAtPlaces, "answers_that_steer": answersThatSteer,
 		"resume_stateful_at_head": resumeStatefulAtHead, "replay_visits": replayVisits, "updates_like_a_run": updatesLikeARun,
 		"updates_with_sends": updatesWithSends, "updates_refused": updatesRefused, "update_of_first": updateOfFirst, "update_below": updateBelow,
 		"delta_every_step": deltaEveryStep, "delta_fresh_updates": deltaFreshUpdates, "delta_from_list": deltaFromList, "delta_from_null": deltaFromNull,
@@ -127,6 +129,57 @@ func travelIntoPlainQuestions(tr *trace) {
 	before := nexts(tr.travels(g), "sub")[0]
 	tr.run(g, nil, on(before.Address))
 	tr.resume(g, "replayed")
+}
+
+func answersAtPlaces(tr *trace) {
+	g := tr.outer(tr.questions(graph.Options{}))
+	tr.run(g, in())
+	places := []pregel.Address{tr.state(g, true).Tasks[0].State.Address, tr.state(g, false).Address}
+	tr.resume(g, "1")
+	places = append(places, tr.state(g, true).Tasks[0].State.Address)
+	tr.run(g, pregel.Command{Resume: "2"}, on(places[2]))
+	for n, place := range places {
+		tr.run(g, pregel.Command{Resume: fmt.Sprint("again ", n)}, on(place))
+		tr.state(g, false)
+	}
+	b := builder()
+	b.Node("ask", asker("one?", "two?")).Sequence(graph.Start, "ask")
+	flat, c := tr.saved(b), tr.config("flat")
+	tr.run(flat, in(), c)
+	asked := on(tr.state(flat, false, c).Address)
+	tr.run(flat, pregel.Command{Resume: "1"}, c)
+	tr.run(flat, pregel.Command{Resume: "2"}, asked)
+	tr.run(flat, pregel.Command{Resume: "3"}, asked)
+	tr.historyOf(flat, c)
+}
+
+func answersThatSteer(tr *trace) {
+	asking := func(nodes ...string) *pregel.Graph {
+		b := builder()
+		for _, n := range nodes {
+			if strings.HasPrefix(n, "ask") {
+				b.Node(n, asker(n+"?"))
+			} else {
+				addNodes(b, n)
+			}
+			b.Edge(graph.Start, n)
+		}
+		addNodes(b, "z")
+		return tr.saved(b)
+	}
+	for _, waits := range []struct {
+		name string
+		g    *pregel.Graph
+		goes string
+	}{{"nothing", asking("a"), "z"}, {"one", asking("ask1"), "z"}, {"two", asking("ask1", "ask2"), "z"}, {"inside", tr.outer(tr.questions(graph.Options{})), "after"}} {
+		for n, cmd := range []pregel.Command{{Update: in("u")}, {Goto: waits.goes}, {Update: in("u"), Goto: waits.goes}} {
+			c := tr.config(fmt.Sprint(waits.name, n))
+			tr.run(waits.g, in(), c)
+			cmd.Resume = "new"
+			tr.run(waits.g, cmd, c)
+			tr.state(waits.g, false, c)
+		}
+	}
 }
 
 func resumeStatefulAtHead(tr *trace) {

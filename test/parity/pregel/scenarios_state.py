@@ -126,6 +126,50 @@ def travel_into_plain_questions(t: Trace) -> None:
 
 
 @scenario("sync")
+def answers_at_places(t: Trace) -> None:
+    g = outer_graph(t, questions())
+    t.run(g, {"steps": []})
+    places = [t.state(g, subgraphs=True).tasks[0].state.config, t.state(g).config]
+    t.run(g, Command(resume="1"))
+    places += [t.state(g, subgraphs=True).tasks[0].state.config]
+    t.run(g, Command(resume="2"), places[2])
+    for n, place in enumerate(places):
+        t.run(g, Command(resume=f"again {n}"), place)
+        t.state(g)
+    b = StateGraph(Steps)
+    b.add_node("ask", asker("one?", "two?"))
+    flat = in_line(b, "ask").compile(checkpointer=t.saver)
+    c = t.config("flat")
+    t.run(flat, {"steps": []}, c)
+    asked = t.state(flat, c).config
+    t.run(flat, Command(resume="1"), c)
+    t.run(flat, Command(resume="2"), asked)
+    t.run(flat, Command(resume="3"), asked)
+    t.history(flat, c)
+
+
+@scenario("sync")
+def answers_that_steer(t: Trace) -> None:
+    def asking(*nodes: str) -> Any:
+        b = StateGraph(Steps)
+        for n in nodes:
+            b.add_node(n, asker(f"{n}?") if n.startswith("ask") else adds(n))
+            b.add_edge(START, n)
+        b.add_node("z", adds("z"))
+        return b.compile(checkpointer=t.saver)
+
+    steers: list[dict] = [{"update": {"steps": ["u"]}}, {"goto": "z"}, {"update": {"steps": ["u"]}, "goto": "z"}]
+    for waits, g in (("nothing", asking("a")), ("one", asking("ask1")), ("two", asking("ask1", "ask2")), ("inside", outer_graph(t, questions()))):
+        for n, steer in enumerate(steers):
+            if waits == "inside" and "goto" in steer:
+                steer = {**steer, "goto": "after"}
+            c = t.config(f"{waits}{n}")
+            t.run(g, {"steps": []}, c)
+            t.run(g, Command(resume="new", **steer), c)
+            t.state(g, c)
+
+
+@scenario("sync")
 def resume_stateful_at_head(t: Trace) -> None:
     g = outer_graph(t, inner_graph(checkpointer=True))
     t.run(g, {"steps": []})
