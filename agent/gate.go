@@ -183,9 +183,6 @@ func passedField() graph.Field {
 			return write
 		}
 		notes, _ := old.(map[string]any)
-		if notes["message"] != change["message"] {
-			return old
-		}
 		all, _ := notes["calls"].([]any)
 		all = slices.DeleteFunc(slices.Clone(all), func(n any) bool { return slices.Contains(spent, n) })
 		return map[string]any{"message": notes["message"], "calls": all}
@@ -212,7 +209,7 @@ func (a *agent) spend(update pregel.Pairs, d *door) (pregel.Pairs, error) {
 	if spent == nil {
 		return update, nil
 	}
-	return append(update, pregel.Pair{Key: keyPassed, Value: map[string]any{"message": d.asked.ID, "spent": spent}}), nil
+	return append(update, pregel.Pair{Key: keyPassed, Value: map[string]any{"spent": spent}}), nil
 }
 
 // lapse is an update by which no call passes that was let pass before and has not run.

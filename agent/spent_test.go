@@ -1,8 +1,8 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stele-go/stele/agent"
@@ -26,45 +26,31 @@ func TestApprovalIsForOneRun(t *testing.T) {
 	messages := func(s *pregel.StateSnapshot) []message.Message {
 		return must(agent.Messages(s.Values.(map[string]any)))
 	}
-	// rewrite stores a conversation in place of the one that is there.
-	rewrite := func(th thread, list ...message.Message) {
+	// rewrite stores a conversation in place of the one that is there, as a node: then what is behind it runs.
+	rewrite := func(th thread, node string, list ...message.Message) {
 		th.Helper()
 		all := append([]message.Message{message.Remove(message.RemoveAllID)}, list...)
-		must(th.g.UpdateState(ctx, th.at, pregel.StateUpdate{AsNode: agent.NodeModel, Values: map[string]any{agent.KeyMessages: all}}))
+		must(th.g.UpdateState(ctx, th.at, pregel.StateUpdate{AsNode: node, Values: map[string]any{agent.KeyMessages: all}}))
 	}
-	toTools := func(th thread) (*pregel.Result, error) {
-		return th.g.Invoke(ctx, th.at, pregel.Command{Goto: agent.NodeTools})
-	}
+	const toTools, toHooks = "last.after_model", agent.NodeModel
 	// again brings the first call to the tools once more.
-	again := map[string]func(th thread) (*pregel.Result, error){
-		"its answer is removed": func(th thread) (*pregel.Result, error) {
-			rewrite(th, messages(th.end)[:2]...)
-			return toTools(th)
+	again := map[string]func(th thread){
+		"its answer is removed":                    func(th thread) { rewrite(th, toTools, messages(th.end)[:2]...) },
+		"its answer is removed, and the hooks run": func(th thread) { rewrite(th, toHooks, messages(th.end)[:2]...) },
+		"its message is removed and comes back": func(th thread) {
+			rewrite(th, toTools, messages(th.end)[0])
+			rewrite(th, toTools, messages(th.end)[:2]...)
 		},
-		"its answer is removed, and the hooks run": func(th thread) (*pregel.Result, error) {
-			rewrite(th, messages(th.end)[:2]...)
-			return th.g.Invoke(ctx, th.at, nil)
-		},
-		"its message is removed and comes back": func(th thread) (*pregel.Result, error) {
-			list := messages(th.end)
-			rewrite(th, list[0])
-			rewrite(th, list[:2]...)
-			return toTools(th)
-		},
-		"its message is edited and edited back": func(th thread) (*pregel.Result, error) {
-			list := slices.Clone(messages(th.end)[:2])
-			other := list[1]
+		"its message is edited and edited back": func(th thread) {
+			other := messages(th.end)[1]
 			other.ToolCalls = []message.ToolCall{wipe("1", "other")}
-			rewrite(th, list[0], other)
-			rewrite(th, list...)
-			return toTools(th)
+			rewrite(th, toTools, messages(th.end)[0], other)
+			rewrite(th, toTools, messages(th.end)[:2]...)
 		},
-		"it comes in another message": func(th thread) (*pregel.Result, error) {
-			list := messages(th.end)
-			other := list[1]
+		"it comes in another message": func(th thread) {
+			other := messages(th.end)[1]
 			other.ID = "another"
-			rewrite(th, list[0], other)
-			return toTools(th)
+			rewrite(th, toTools, messages(th.end)[0], other)
 		},
 	}
 	middleware := map[string]func() agent.Middleware{
@@ -76,13 +62,14 @@ func TestApprovalIsForOneRun(t *testing.T) {
 		},
 		"limit": func() agent.Middleware { return agent.LimitToolCalls("wipe", agent.Limit{Thread: 1}) },
 	}
+	last := agent.Middleware{Name: "last", AfterModel: func(context.Context, map[string]any) (any, error) { return nil, nil }}
 	for gate, make := range middleware {
 		for way, twice := range again {
 			for _, decide := range []string{"approve", "edit"} {
 				t.Run(fmt.Sprint(gate, "/", way, "/", decide), func(t *testing.T) {
 					th := thread{T: t, at: pregel.Thread("1"), w: &wiped{ran: map[string]string{}}}
 					m := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("done"), model.Text("done again"), model.Text("and again"))
-					th.g = must(agent.New(m, agent.Options{Tools: append(tools([]string{"echo"}), th.w.tool()), Middleware: []agent.Middleware{make()}, Graph: graph.Options{Saver: newStore()}}))
+					th.g = must(agent.New(m, agent.Options{Tools: append(tools([]string{"echo"}), th.w.tool()), Middleware: []agent.Middleware{last, make()}, Graph: graph.Options{Saver: newStore()}}))
 					p := &person{decide: decisions()[decide]}
 					res, err := th.g.Invoke(ctx, th.at, agent.Say("hi"))
 					for err == nil && len(res.Interrupts) > 0 {
@@ -92,7 +79,8 @@ func TestApprovalIsForOneRun(t *testing.T) {
 						t.Fatalf("%d calls ran, %v", th.w.all, err)
 					}
 					th.end = must(th.g.GetState(ctx, th.at))
-					if res, err = twice(th); err != nil || th.w.all != 1 {
+					twice(th)
+					if res, err = th.g.Invoke(ctx, th.at, nil); err != nil || th.w.all != 1 {
 						t.Fatalf("by one approval it ran %d times; %+v, %v", th.w.all, res, err)
 					}
 					if gate == "limit" {
@@ -132,8 +120,8 @@ func TestApprovalLapses(t *testing.T) {
 	none.ToolCalls, none.Content = nil, "nothing"
 	must(g.UpdateState(ctx, approved.Address, pregel.StateUpdate{AsNode: agent.NodeTools, Values: map[string]any{agent.KeyMessages: none}}))
 	must(g.Invoke(ctx, at, nil)) // the model is asked
-	must(g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: agent.NodeModel, Values: map[string]any{agent.KeyMessages: append([]message.Message{message.Remove(message.RemoveAllID)}, list...)}}))
-	res = must(g.Invoke(ctx, at, pregel.Command{Goto: agent.NodeTools}))
+	must(g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: "HumanInTheLoopMiddleware.after_model", Values: map[string]any{agent.KeyMessages: append([]message.Message{message.Remove(message.RemoveAllID)}, list...)}}))
+	res = must(g.Invoke(ctx, at, nil))
 	if w.all != 1 || len(res.Interrupts) != 1 {
 		t.Errorf("ran %d times, asked %+v", w.all, res.Interrupts)
 	}
