@@ -247,7 +247,7 @@ func TestResults(t *testing.T) {
 	s := modeltest.Serve()
 	defer s.Close()
 	long := strings.Repeat("x", 41)
-	ids := []string{strings.Repeat("y", 40), long, long + "x"}
+	ids := []string{strings.Repeat("y", 40), long, long + "x", "last"}
 	var calls []message.ToolCall
 	for _, id := range ids {
 		calls = append(calls, message.ToolCall{Name: "look", ID: id, Args: map[string]any{}})
@@ -261,19 +261,22 @@ func TestResults(t *testing.T) {
 		return m
 	}
 	list := []message.Message{
-		message.Human("look"), message.AI("", calls...), result(0, image), result(1, message.TextBlock("two"), image, image), result(2),
-		message.Human("and?"), message.AI("", calls[0]), result(0, image),
+		message.Human("look"), message.AI("", calls[:3]...), result(0, image), result(1, message.TextBlock("two"), image, image), result(2),
+		message.Human("and?"), message.AI("", calls[3]), result(3, image),
 	}
 	_, _ = model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), model.Request{Messages: list}) // the answer is none
 	var got []string
+	var called []any
 	for _, e := range s.Asked()[0].Body["messages"].([]any) {
 		m := e.(map[string]any)
 		line := m["role"].(string)
+		if list, ok := m["tool_calls"].([]any); ok {
+			called = append(called, list...)
+		}
 		if id, ok := m["tool_call_id"].(string); ok {
-			called := s.Asked()[0].Body["messages"].([]any)[1].(map[string]any)["tool_calls"].([]any)
 			at := slices.IndexFunc(called, func(c any) bool { return c.(map[string]any)["id"] == id })
-			if line += fmt.Sprint(" ", at); len(id) > 40 || (at == 0) != (id == ids[0]) {
-				t.Errorf("an id is %q", id)
+			if line += fmt.Sprint(" ", at); len(id) > 40 || (id == ids[max(at, 0)]) != (at == 0 || at == 3) {
+				t.Errorf("the id of call %d is %q", at, id)
 			}
 		}
 		parts, _ := m["content"].([]any)
@@ -282,7 +285,7 @@ func TestResults(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"user", "assistant", "tool 0", "tool 1 text", "tool 2", "user text image_url text image_url image_url", "user", "assistant", "tool 0", "user text image_url"}
+	want := []string{"user", "assistant", "tool 0", "tool 1 text", "tool 2", "user text image_url text image_url image_url", "user", "assistant", "tool 3", "user text image_url"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, not %q", got, want)
 	}
