@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/agent"
@@ -65,15 +66,18 @@ func TestApprovalIsForOneRun(t *testing.T) {
 	last := agent.Middleware{Name: "last", AfterModel: func(context.Context, map[string]any) (any, error) { return nil, nil }}
 	for gate, make := range middleware {
 		for way, twice := range again {
-			for _, decide := range []string{"approve", "edit"} {
+			for decide, stop := range map[string]pregel.RunOptions{
+				"approve": {}, "edit": {}, "approve, before the model is asked": {InterruptAfter: []string{agent.NodeTools}}, "edit, before the model is asked": {InterruptAfter: []string{agent.NodeTools}},
+			} {
 				t.Run(fmt.Sprint(gate, "/", way, "/", decide), func(t *testing.T) {
 					th := thread{T: t, at: pregel.Thread("1"), w: &wiped{ran: map[string]string{}}}
 					m := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("done"), model.Text("done again"), model.Text("and again"))
 					th.g = must(agent.New(m, agent.Options{Tools: append(tools([]string{"echo"}), th.w.tool()), Middleware: []agent.Middleware{last, make()}, Graph: graph.Options{Saver: newStore()}}))
-					p := &person{decide: decisions()[decide]}
-					res, err := th.g.Invoke(ctx, th.at, agent.Say("hi"))
+					kind, _, _ := strings.Cut(decide, ",")
+					p := &person{decide: decisions()[kind]}
+					res, err := th.g.Invoke(ctx, th.at, agent.Say("hi"), stop)
 					for err == nil && len(res.Interrupts) > 0 {
-						res, err = th.g.Invoke(ctx, th.at, p.answer(res.Interrupts))
+						res, err = th.g.Invoke(ctx, th.at, p.answer(res.Interrupts), stop)
 					}
 					if err != nil || th.w.all != 1 {
 						t.Fatalf("%d calls ran, %v", th.w.all, err)
