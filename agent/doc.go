@@ -48,9 +48,10 @@
 // an edit of the state or of a message, a Command, a middleware that calls another tool, a person who
 // edits a call when it starts. What a person decided and a limit counted behind the model is noted in
 // the state, for each middleware by itself; a call without a note is asked about, unless Gate.When lets
-// it pass as it is then, or counted, when it starts. A note is spent when the call has run. A policy of the program's own holds in a WrapTool, through which all calls
-// go, and in an AfterModel for what hooks see: a jump passes over no hook that is due. A call that has
-// its answer does not run, and one that two tasks run at once runs in the first of them.
+// it pass as it is then, or counted, when it starts. A note is spent when the call has run. A policy of the
+// program's own holds in a WrapTool, through which all calls go, and in an AfterModel for what hooks see: a
+// jump passes over no hook that is due. A call that has its answer does not run, and one that two tasks run
+// at once runs in the first of them.
 //
 // # What is stored
 //

@@ -16,8 +16,8 @@
 // an underscore stands for what OpenAI refuses there, and LangChain sends. If nothing is left, the content is an
 // empty text; LangChain sends a list of no parts, which OpenAI refuses. The result of a tool has texts alone, and
 // what else it has, such as an image, follows the results in a message of the user; an id of a call that is longer
-// than 40 characters is replaced by a hash of it. LangChain sends both as they are, and OpenAI refuses them. A file at a URL is model.ErrRequest, since
-// chat completions have no form for it.
+// than 40 characters is replaced by a hash of it. LangChain sends both as they are, and OpenAI refuses them.
+// A file at a URL is model.ErrRequest, since chat completions have no form for it.
 //
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with
 // cache_read, reasoning and audio tokens, and in response_metadata finish_reason, model_name,
