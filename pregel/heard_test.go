@@ -111,12 +111,15 @@ type history struct {
 	o      pregel.RunOptions
 	ids    []string // of its questions
 	rounds int      // of answers that it took
+	name   string
+	anew   bool // a graph inside that has ended is run anew
 }
 
 // lived makes a thread that was given so many rounds of answers, as long as it asked.
 func lived(t *testing.T, kind string, rounds int, fails bool, d pregel.Durability) *history {
 	t.Helper()
-	l := &history{h: &hearing{}, s: watch(nil), at: pregel.Thread("t"), o: pregel.RunOptions{Durability: d}}
+	l := &history{h: &hearing{}, s: watch(nil), at: pregel.Thread("t"), o: pregel.RunOptions{Durability: d},
+		name: fmt.Sprintf("%s, %s, fails %v", kind, d, fails), anew: kind == "inside, called" && d == pregel.Exit}
 	l.g = askers[kind](t, l.h, graph.Options{Saver: l.s})
 	res, err := l.g.Invoke(ctx, l.at, m{"steps": []string{"in"}}, l.o)
 	for n := 0; ; n++ {
@@ -178,9 +181,10 @@ func TestAnswersAreHeardOrRefused(t *testing.T) {
 								if at > 0 && (n > 0 || d == pregel.Async) { // which stores what Sync does
 									continue
 								}
-								if hears(t, kind, rounds, fails, d, at, way, n) {
+								if l.hears(t, at, way, n) {
 									heard++
-								} else {
+									l = lived(t, kind, rounds, fails, d)
+								} else { // and the thread is as it was
 									refused++
 								}
 							}
@@ -201,9 +205,8 @@ var steers = []pregel.Command{{}, {Goto: "a", Update: m{"steps": []string{"u"}}}
 
 // hears gives an answer at one place of a thread: to one question, to all, or without an id. It reports whether it was
 // heard.
-func hears(t *testing.T, kind string, rounds int, fails bool, d pregel.Durability, at, way, steer int) bool {
+func (l *history) hears(t *testing.T, at, way, steer int) bool {
 	t.Helper()
-	l := lived(t, kind, rounds, fails, d)
 	place, _ := l.place(t, at)
 	cmd := steers[steer]
 	all := m{}
@@ -220,20 +223,23 @@ func hears(t *testing.T, kind string, rounds int, fails bool, d pregel.Durabilit
 	}
 	saves, before := len(l.s.acked("")), len(l.h.heard)
 	res, err := l.g.Invoke(ctx, place, cmd, l.o)
-	label := fmt.Sprintf("%s, %s, %d rounds, fails %v, at %d %v, %v", kind, d, rounds, fails, at, place, cmd)
+	wrong := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s, %d rounds, at %d %v, %v: %s", l.name, l.rounds, at, place, cmd, fmt.Sprintf(format, args...))
+	}
 	if err != nil {
 		if !errors.Is(err, pregel.ErrNoInterrupt) && !errors.Is(err, pregel.ErrAmbiguousResume) && !errors.Is(err, pregel.ErrUnknownInterrupt) {
-			t.Errorf("%s: %v", label, err)
+			wrong("%v", err)
 		}
 		if len(l.s.acked("")) != saves || len(l.h.heard) != before {
-			t.Errorf("%s: refused with %v, and %d saves were made", label, err, len(l.s.acked(""))-saves)
+			wrong("refused with %v, and %d saves were made", err, len(l.s.acked(""))-saves)
 		}
 		return false
 	}
 	// Exit stores nothing of a graph inside that has ended, so it begins anew, and asks before its caller does.
-	anew := kind == "inside, called" && d == pregel.Exit && len(res.Interrupts) > 0 && res.Interrupts[0].Value == "1?"
+	anew := l.anew && len(res.Interrupts) > 0 && res.Interrupts[0].Value == "1?"
 	if !slices.Contains(l.h.heard[before:], any("new")) && !anew {
-		t.Errorf("%s: nobody heard it: %v, now asked %v", label, l.h.heard, res.Interrupts)
+		wrong("nobody heard it: %v, now asked %v", l.h.heard, res.Interrupts)
 	}
 	return true
 }
