@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -89,7 +88,7 @@ var (
 // where another one is in the directory later, calls fail with ErrOtherStore.
 func Dir(dir string, o Options) *Client {
 	c := newClient(o, func() (place, error) {
-		b, err := os.ReadFile(filepath.Join(dir, "serve.json"))
+		b, err := wire.ReadFile(filepath.Join(dir, "serve.json"))
 		if err != nil {
 			return place{}, fmt.Errorf("no server of %s: %w", dir, err)
 		}
@@ -105,7 +104,7 @@ func Dir(dir string, o Options) *Client {
 		at, err := parse(info.Address)
 		at.token, at.proves = o.Token, info.Proof
 		if err == nil && info.TokenFile != "" {
-			b, err := os.ReadFile(filepath.Join(dir, filepath.Base(info.TokenFile)))
+			b, err := wire.ReadFile(filepath.Join(dir, filepath.Base(info.TokenFile)))
 			if err != nil {
 				return place{}, err
 			}

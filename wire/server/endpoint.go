@@ -150,7 +150,7 @@ const (
 // removePrivate removes the private directory of a server that was killed, which InfoName
 // still names. It removes nothing but a socket, and the directory that is empty then.
 func (e *Endpoint) removePrivate() {
-	b, err := os.ReadFile(filepath.Join(e.dir, InfoName))
+	b, err := wire.ReadFile(filepath.Join(e.dir, InfoName))
 	if err != nil {
 		return
 	}

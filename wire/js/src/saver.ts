@@ -24,7 +24,7 @@ import { Places } from "./place.js";
 import type { Place } from "./place.js";
 import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain, withNulls } from "./serializer.js";
 import type { Typed } from "./serializer.js";
-import { isFields } from "./wire.js";
+import { isFields, whole } from "./wire.js";
 import type { Fields } from "./wire.js";
 
 /** NO_TASK owns the writes that belong to no task, such as the input of a run. */
@@ -153,7 +153,7 @@ export class SteleSaver extends BaseCheckpointSaver {
     const ns: unknown = config?.configurable?.["checkpoint_ns"] ?? undefined;
     const before: unknown = options.before?.configurable?.["checkpoint_id"] || undefined;
     const filter = options.filter && Object.keys(options.filter).length > 0 ? withNulls(options.filter) : undefined;
-    let left = options.limit ?? undefined;
+    let left = whole("limit", options.limit);
     if (left !== undefined && left <= 0) return;
     let last: Fields | undefined;
     const items = this.client.stream("list", () => ({
@@ -333,7 +333,8 @@ export class SteleSaver extends BaseCheckpointSaver {
 
   /** threads lists threads in the order of their ids. */
   async *threads(query: ThreadQuery = {}): AsyncGenerator<ThreadInfo> {
-    let left = query.limit;
+    const limit = whole("limit", query.limit);
+    let left = limit;
     if (left !== undefined && left <= 0) return;
     const told = new Set<string>(); // a listing that was cut begins again
     const items = this.client.stream("threads", () => ({
@@ -341,7 +342,7 @@ export class SteleSaver extends BaseCheckpointSaver {
       updated_since: query.updatedSince && query.updatedSince.getTime() * 1000,
       status: query.status,
       metadata: query.metadata && dumpPlain(withNulls(query.metadata)),
-      limit: query.limit,
+      limit,
     }));
     for await (const item of items) {
       if (!isFields(item)) throw new ProtocolError("the server sent a thread of another form");

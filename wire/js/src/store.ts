@@ -4,7 +4,7 @@ import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
 import { InvalidArgumentError, ProtocolError } from "./errors.js";
 import { dumpPlain, loadPlain, withNulls } from "./serializer.js";
-import { isFields } from "./wire.js";
+import { isFields, whole } from "./wire.js";
 import type { Fields } from "./wire.js";
 
 /**
@@ -80,8 +80,8 @@ function operationOf(operation: Operation): Fields {
       op: "search",
       prefix: namespacePrefix,
       filter: filter && Object.keys(filter).length > 0 ? dumpPlain(withNulls(filter)) : undefined,
-      limit: limit ?? 10,
-      offset: offset ?? 0,
+      limit: whole("limit", limit) ?? 10,
+      offset: whole("offset", offset) ?? 0,
       query: query || undefined,
     };
   }
@@ -102,8 +102,8 @@ function operationOf(operation: Operation): Fields {
     op: "namespaces",
     match: matchConditions?.map(({ matchType, path }) => [matchType, path]),
     max_depth: maxDepth,
-    limit,
-    offset,
+    limit: whole("limit", limit),
+    offset: whole("offset", offset),
   };
 }
 

@@ -162,3 +162,11 @@ export function errorOf(answer: unknown): SteleError {
   }
   return type ? new type(text, more) : new errors.InternalError(`${code}: ${text}`, more);
 }
+
+/** whole is a limit or an offset, as every server takes it; undefined for none. */
+export function whole(name: string, value: unknown): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
+  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
+  throw new InvalidArgumentError(`${name} is ${shown}; it is a whole number that is not negative, and is left out for none`);
+}

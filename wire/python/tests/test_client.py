@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -1419,3 +1419,26 @@ def test_what_is_forgotten_is_synced(servers: Any) -> None:
             saver.put_writes(of(id), [("a", 1)], "another")
     deferred = [p.get("defer_sync") for p in server.requests("put_writes")]
     assert deferred == [*[None] * 1027, True]
+
+
+LIMITS: Any = (-1, float("nan"), 1.5, float("inf"), "7", [], 1 << 63)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_a_wrong_limit_is_refused_before_anything_is_sent(limit: Any) -> None:
+    nowhere = "unix:/nowhere/at/all"
+    with closing(SteleSaver.from_url(nowhere)) as saver:
+        for listing in (saver.list(None, limit=limit), saver.threads(limit=limit)):
+            with pytest.raises(errors.InvalidArgumentError, match="limit is "):
+                next(iter(listing))
+    async with aclosing(AsyncSteleSaver.from_url(nowhere)) as asked:
+        with pytest.raises(errors.InvalidArgumentError, match="limit is "):
+            await anext(asked.alist(None, limit=limit))
+        with pytest.raises(errors.InvalidArgumentError, match="limit is "):
+            await anext(asked.athreads(limit=limit))
+    with closing(SteleStore.from_url(nowhere)) as store:
+        for name in ("limit", "offset"):
+            with pytest.raises(errors.InvalidArgumentError, match=f"{name} is "):
+                store.search(("a",), **{name: limit})
+            with pytest.raises(errors.InvalidArgumentError, match=f"{name} is "):
+                store.list_namespaces(**{name: limit})

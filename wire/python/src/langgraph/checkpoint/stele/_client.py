@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import ssl
 import threading
@@ -283,6 +284,21 @@ def expiry(ttl: float, unit: float) -> float:
             f"ttl is {ttl!r}; it is {what}, more than 0, or None for ever"
         )
     return ttl * unit
+
+
+def whole(name: str, value: Any, none: str = "None means no limit") -> int:
+    """A limit or an offset, as every server takes it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}; it is a whole number, and {none}"
+        ) from None
+    if number < 0:
+        raise InvalidArgumentError(f"{name} is {number}, which is negative; {none}")
+    if number >= 1 << 63:
+        raise InvalidArgumentError(f"{name} is {number}, which is too great; {none}")
+    return number
 
 
 class Connected:

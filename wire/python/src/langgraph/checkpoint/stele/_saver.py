@@ -34,6 +34,7 @@ from langgraph.checkpoint.stele._client import (
     Connected,
     InLoop,
     expiry,
+    whole,
 )
 from langgraph.checkpoint.stele._endpoint import parse_url
 from langgraph.checkpoint.stele._wire import Params
@@ -637,7 +638,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         if filter:
             params["filter"] = self._plain().dumps_typed(filter)
         if limit is not None:
-            params["limit"] = max(limit, 0)
+            params["limit"] = whole("limit", limit)
         return params
 
     def _threads(
@@ -655,7 +656,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         if metadata:
             params["metadata"] = self._plain().dumps_typed(metadata)
         if limit is not None:
-            params["limit"] = max(limit, 0)
+            params["limit"] = whole("limit", limit)
         return params
 
     def _one(self, answer: Any) -> CheckpointTuple | None:

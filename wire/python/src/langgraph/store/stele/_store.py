@@ -33,6 +33,7 @@ from langgraph.checkpoint.stele._client import (
     Connected,
     InLoop,
     expiry,
+    whole,
 )
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolError
@@ -156,8 +157,8 @@ class SteleStore(Connected, BaseStore):
             params = {
                 "op": "search",
                 "prefix": op.namespace_prefix,
-                "limit": op.limit,
-                "offset": op.offset,
+                "limit": whole("limit", op.limit, "it has a default"),
+                "offset": whole("offset", op.offset, "it has a default"),
                 "refresh": op.refresh_ttl,
             }
             if op.filter:
@@ -166,7 +167,11 @@ class SteleStore(Connected, BaseStore):
                 params["query"] = op.query
             return params
         if isinstance(op, ListNamespacesOp):
-            params = {"op": "namespaces", "limit": op.limit, "offset": op.offset}
+            params = {
+                "op": "namespaces",
+                "limit": whole("limit", op.limit, "it has a default"),
+                "offset": whole("offset", op.offset, "it has a default"),
+            }
             if op.match_conditions:
                 params["match"] = [
                     (match.match_type, match.path) for match in op.match_conditions
