@@ -19,13 +19,6 @@ import (
 // and applies the release. Then the manifest is told. A crash in between leaves a store that is released; a second release tells
 // the manifest.
 
-// Hold makes an open store held: all that waits there now waits for a release.
-func (e *Engine) Hold() error {
-	at := e.log.LastLSN()
-	_, err := e.manifest.Apply(snapshot.Edit{SetHeld: &at})
-	return err
-}
-
 // HeldUpTo is the last record that was there when the store was restored, if what waited then is held; else 0. released is the partition
 // of releases.
 func (e *Engine) HeldUpTo(released string) base.LSN {

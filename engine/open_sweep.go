@@ -11,7 +11,7 @@ import (
 )
 
 // leftovers lists the files that a crash left behind: those with numbers that the manifest handed out
-// and does not name. Other files are reported, and stay.
+// and does not name, and tails that were being saved. Other files are reported, and stay.
 //
 // A log file that the manifest does not name and that has records after the end of the log is no
 // leftover, whatever its number: a file is named before its first record, so the manifest is an older
@@ -35,6 +35,10 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 	var left []string
 	for _, n := range names {
 		if named[n] || snapshot.IsManifestName(n) {
+			continue
+		}
+		if isTornTail(n) {
+			left = append(left, n)
 			continue
 		}
 		num, own := FileNumber(n)

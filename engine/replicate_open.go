@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -386,7 +387,16 @@ func TailName(first base.LSN) string { return fmt.Sprintf("%s%020d", tailPrefix,
 // TailSuffix is how the names of such files end.
 const TailSuffix = ".tail"
 
-const tailPrefix = "diverged-"
+const (
+	tailPrefix = "diverged-"
+	// tornSuffix ends the name of a file that writeWhole is making.
+	tornSuffix = ".tmp"
+)
+
+// isTornTail reports whether a file of this name is a tail that a crash has kept from being whole. The log still has its records.
+func isTornTail(name string) bool {
+	return strings.HasPrefix(name, tailPrefix) && strings.HasSuffix(name, TailSuffix+tornSuffix)
+}
 
 // saveTail saves what the log has behind a place, as replica.EncodeTail does.
 func (r *replication) saveTail(at replica.Position) error {
@@ -454,7 +464,7 @@ func (e *Engine) keepTail(o replica.Options, batches []replica.Batch, b []byte) 
 
 // writeWhole makes a file, whole and durable or not at all.
 func (e *Engine) writeWhole(name string, b []byte) error {
-	temp := filepath.Join(e.Dir, name+".tmp")
+	temp := filepath.Join(e.Dir, name+tornSuffix)
 	_ = e.Opts.FS.Remove(temp) // of a crash
 	f, err := e.Opts.FS.Create(temp)
 	if err != nil {

@@ -88,6 +88,7 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 	p.line("%s: %s, %s, %d other; %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Runs, "run"), rep.Other,
 		plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
 		rep.Output, rep.Took.Round(time.Millisecond))
+	p.held(rep.Held, rep.Output)
 }
 
 func inNamespace(ns string) string {

@@ -25,6 +25,8 @@ type Options struct {
 	// Replace returns the bytes that replace a value that cannot be read. If it returns nil, the
 	// entries that refer to the value are left out. A nil Replace leaves all such entries out.
 	Replace func(check.Lost) []byte
+	// Held: what waits in the new store waits for a release; see engine.Engine.HeldUpTo.
+	Held bool
 	// Progress, if not nil, is called after each family.
 	Progress func(done, total int)
 }
@@ -140,6 +142,9 @@ func (x *exporter) run() error {
 func (x *exporter) publish(seg snapshot.SegmentInfo) error {
 	st := snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.s.Opts.Clock().UnixMicro(),
 		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
+	if x.o.Held {
+		st.Held = x.rep.LastLSN
+	}
 	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.s.Opts.Rand, Keys: x.s.Keys})
 	if err != nil {
 		return err

@@ -55,9 +55,11 @@ type SalvageReport struct {
 	CutAt    string `json:"cut_at,omitempty"`
 	// ManifestLost: the manifest could not be read, so all files of the directory were
 	// used.
-	ManifestLost bool          `json:"manifest_lost"`
-	Verified     *VerifyReport `json:"verified"` // of the new store
-	Took         time.Duration `json:"took_ns"`
+	ManifestLost bool `json:"manifest_lost"`
+	// Held: what waits in the new store waits for a release. The old one was held, or may have been: its manifest says it.
+	Held     bool          `json:"held,omitempty"`
+	Verified *VerifyReport `json:"verified"` // of the new store
+	Took     time.Duration `json:"took_ns"`
 }
 
 // Lost reports whether anything is known to be lost.
@@ -91,7 +93,7 @@ type LostPart struct {
 // Salvage saves what can be read of the store in dir to a new store in out, which must be
 // empty or missing. It continues after damage of every kind, and lists what it could not
 // save. It only reads dir. It verifies the new store before it returns. The new store is an
-// ordinary one.
+// ordinary one, and held if the old one was, or if its manifest is lost, which says it.
 //
 // An error means that nothing was saved: the directory holds nothing of a store, the store
 // has a newer format, or a device failed.
@@ -107,7 +109,8 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	}
 	defer func() { _ = d.Close() }() // read-only
 	e := d.Inside().Engine
-	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: e.Around(), Replace: replacement, Progress: func(done, total int) {
+	held := e.Report().Guessed || e.HeldUpTo(layout.ReleasePartition) > 0
+	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: e.Around(), Replace: replacement, Held: held, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
 		}
@@ -116,7 +119,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
 	rep := &SalvageReport{Source: dir, Output: out, Entries: exp.Entries, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
-		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
+		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed, Held: held}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {
 		rep.CutBytes, rep.CutAt = r.DroppedBytes, fmt.Sprintf("%s:%d", r.DroppedFile, r.DroppedAt)
@@ -178,9 +181,6 @@ func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions,
 		return err
 	}
 	err = d.Inside().AdoptErasures(ctx, from)
-	if from.Inside().Engine.HeldUpTo(layout.ReleasePartition) > 0 {
-		err = errors.Join(err, d.Inside().Engine.Hold())
-	}
 	if err == nil {
 		rep.Threads, rep.Runs, rep.Other, err = countKinds(ctx, d, func(ThreadRow) {})
 	}

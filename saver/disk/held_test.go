@@ -2,6 +2,7 @@ package disk_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -215,7 +216,7 @@ func TestReleaseReachesTheBucket(t *testing.T) {
 	}
 }
 
-// A store that is salvaged is held if it was.
+// A store that is salvaged is held if it was, and if nobody knows it, as its manifest is lost.
 func TestSalvagedIsHeld(t *testing.T) {
 	w := newHeldWorld(t)
 	w.restore("staging", w.bucket, w.record, false)
@@ -237,6 +238,23 @@ func TestSalvagedIsHeld(t *testing.T) {
 		}
 		if w.isHeld(name, nil) != held {
 			t.Errorf("%s: held %t", name, !held)
+		}
+	}
+	w.loseManifest("staging")
+	if rep, err := admin.Salvage(t.Context(), w.dir("staging"), w.dir("guessed"), admin.SalvageOptions{}); err != nil || !rep.ManifestLost || !rep.Held || !w.isHeld("guessed", nil) {
+		t.Errorf("without a manifest: %+v, %v", rep, err)
+	}
+}
+
+func (w *heldWorld) loseManifest(name string) {
+	w.t.Helper()
+	all, err := filepath.Glob(filepath.Join(w.dir(name), "MANIFEST*"))
+	if err != nil || len(all) == 0 {
+		w.t.Fatalf("%v, %v", all, err)
+	}
+	for _, f := range all {
+		if err := os.Remove(f); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 }
