@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -23,24 +24,22 @@ import (
 // sent them; theirs come first, from the namespace that they have. docs/adr/0026-waits-and-signals.md has what a
 // crash at each place leaves.
 
-const (
-	// signalsSpace is the first label of the namespaces of inboxes.
-	signalsSpace = "__stele_signals__"
-	// refusedTopic is no label of a name.
-	refusedTopic = "!"
-)
+// refusedTopic is no label of a name.
+const refusedTopic = "!"
 
 // label is a text as a label, which may not be any text.
 func label(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
 // inboxOf is the namespace of a thread's inbox, whose topics are below it.
 func inboxOf(thread string) store.Namespace {
-	return store.Namespace{signalsSpace, "~" + label(thread)}
+	labels, _ := layout.Inbox(thread)
+	return labels
 }
 
 // formerInboxOf is where earlier releases put all signals to a thread, and a mark for each key that was used.
 func formerInboxOf(thread string) store.Namespace {
-	return store.Namespace{signalsSpace, label(thread)}
+	_, former := layout.Inbox(thread)
+	return former
 }
 
 func (b *inbox) topic(label string) store.Namespace { return append(inboxOf(b.thread), label) }

@@ -13,7 +13,8 @@ type Eraser interface {
 	// Erase deletes each thread, as DeleteThread does. When it returns nil, no file of the
 	// store holds a byte that only these threads had: no value, no name, and not their
 	// ids. Only a salted hash of each id is kept, so that late writes get
-	// ErrThreadDeleted. A checkpoint without a parent starts the thread anew, and writes
+	// ErrThreadDeleted. Signals to the threads (package pregel) that lie in the same store go,
+	// too. A checkpoint without a parent starts the thread anew, and writes
 	// are accepted once their checkpoint exists. Copies of a thread keep what they share
 	// with it, in new files. Ids that were deleted before, or that never existed, are
 	// erased too.

@@ -60,6 +60,9 @@ type EraseReport struct {
 	Assistants  int            `json:"assistants"` // also those of which an earlier version was the user's, and goes
 	Items       int            `json:"items"`
 	Actions     int            `json:"actions"` // what was still to be done, such as webhooks to be called
+	// Pending is how many erasures of the store an earlier call did not finish: what they were to erase is deleted, but
+	// files may still hold bytes of it. A call that is not a dry run finishes them.
+	Pending int `json:"pending"`
 	// Shared are threads of others on which the user had runs, and threads without a record that are not the user's
 	// alone. The user's runs go; what they left in the state, and the identity in the metadata of checkpoints, stay.
 	Shared []string `json:"shared"`
@@ -92,11 +95,12 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 //   - threads whose metadata matches Filter, with their checkpoints in all namespaces, pending writes, runs,
 //     events and crons. Of a thread that the server has no record of, the metadata of its checkpoints and runs
 //     counts, which may also say by User.Configurable that the user ran them; it goes if none says that it is
-//     another's;
+//     another's. A thread that a child runs on (pregel.Child), and that has no record, goes with its parent's;
 //   - runs of the user on threads of others, with their events, crons and schedules of the user, and
 //     the webhooks of all these that are still to be called;
 //   - assistants whose metadata matches, and versions that match of those that were given to others;
 //   - items below ItemsOf(Identity) and Items, expired ones included;
+//   - signals to threads that are gone: nobody knows any more whose they are;
 //   - all cached results of nodes.
 //
 // A session of MCP is a run on a thread of its own, and goes with it. What others have taken over is theirs: a copy of
@@ -171,6 +175,15 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 		if rep.Backups, err = admin.BackupsOf(d, o.Backups...); err != nil {
 			return rep, err
 		}
+		if rep.Pending, err = d.PendingErasures(); err != nil {
+			return rep, err
+		}
+		for _, err := range s.noted(o.Identity).each(ctx) {
+			if err != nil {
+				return rep, err
+			}
+			rep.Pending++
+		}
 	}
 	if at := formerPlace(o.Identity); movable(o.Identity) && !slices.ContainsFunc(o.Items, func(ns store.Namespace) bool { return slices.Equal(ns, at) }) {
 		former, err := formerOf(ctx, s.threads.store, o.Identity)
@@ -238,8 +251,15 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 // eraseFiles erases what is deleted from all files. Of the threads noted, one that is there has been made anew
 // since, maybe by another user. No request makes one until the ids are deleted, too.
 func (s *userErasure) eraseFiles(ctx context.Context, o *EraseOptions, d *disk.Saver) error {
-	noted := s.noted(o.Identity)
-	req := disk.EraseRequest{Items: append(o.prefixes(), noted.ns)} // the note goes behind the threads
+	notes, noted := s.noted(o.Identity), map[string]bool{}
+	strays, err := s.strays(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range strays {
+		noted[id] = true
+	}
+	req := disk.EraseRequest{Items: append(o.prefixes(), notes.ns)} // the note goes behind the threads
 	var locked []func()
 	unlock := sync.OnceFunc(func() {
 		for _, u := range locked {
@@ -248,23 +268,23 @@ func (s *userErasure) eraseFiles(ctx context.Context, o *EraseOptions, d *disk.S
 	})
 	defer unlock()
 	req.Progress = func(metrics.EraseProgress) { unlock() } // all is deleted
-	for item, err := range noted.each(ctx) {                // by key, as for whoever else needs several locks
+	for item, err := range notes.each(ctx) {
 		if err != nil {
 			return err
 		}
-		locked = append(locked, s.threads.locks.thread(item.Key))
-		_, there, err := s.threads.records.get(ctx, item.Key)
-		if err == nil && !there {
-			there, err = s.threads.begun(ctx, item.Key)
-		}
-		if err != nil && !errors.Is(err, errUndecoded) {
+		noted[item.Key] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(noted)) { // by id, as for whoever else needs several locks
+		locked = append(locked, s.threads.locks.thread(id))
+		there, err := s.isThere(ctx, id)
+		if err != nil {
 			return err
 		}
-		if err == nil && !there {
-			req.Threads = append(req.Threads, item.Key)
+		if !there {
+			req.Threads = append(req.Threads, id) // with the signals to it
 		}
 	}
-	err := d.EraseRequest(ctx, req)
+	err = d.EraseRequest(ctx, req)
 	if !errors.Is(err, saver.ErrEraseUnfinished) {
 		return err
 	}
@@ -441,12 +461,32 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 			return err
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.threads)) {
+	if err := s.endParents(ctx, o, f); err != nil {
+		return err
+	}
+	for _, id := range f.childrenFirst() {
 		if err := s.removeThread(ctx, o, id, f.threads[id]); err != nil {
 			return err
 		}
 	}
 	return batched(ctx, s.threads.store, f.items)
+}
+
+// endParents ends the runs that could start more children when theirs are removed.
+func (s *userErasure) endParents(ctx context.Context, o *EraseOptions, f *usersThings) error {
+	for child, parent := range f.parents {
+		if f.threads[child] == nil || f.threads[parent] == nil {
+			continue
+		}
+		w, err := s.whose(ctx, o, parent) // it may have been given away
+		if err == nil && w.alone() {
+			_, err = s.threads.endRuns(ctx, parent)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *userErasure) deleteSubmitters(ctx context.Context, crons []cron, schedules []string) error {

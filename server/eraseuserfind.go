@@ -3,13 +3,17 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/store"
 )
 
@@ -19,6 +23,7 @@ type usersThings struct {
 	known      map[string]bool   // threads of which it is known whether they are in threads
 	shared     map[string]bool   // threads that are not the user's alone: true if no record says so
 	runs       map[string]string // their threads, by id
+	parents    map[string]string // of threads that children run on, as runs say
 	crons      []cron
 	assistants []string
 	actions    []deferredAction
@@ -40,13 +45,32 @@ func (f *usersThings) nothing() bool {
 	return len(f.threads)+len(f.runs)+len(f.crons)+len(f.assistants)+len(f.actions)+len(f.schedules)+len(f.items) == 0
 }
 
+func newThings() *usersThings {
+	return &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}, parents: map[string]string{}}
+}
+
+// childrenFirst are the threads that were found, those of children before those of their parents: a child is the user's
+// because its parent is.
+func (f *usersThings) childrenFirst() []string {
+	depth := func(id string) (n int) {
+		for parent := f.parents[id]; f.threads[parent] != nil && n < len(f.threads); parent = f.parents[parent] {
+			n++
+		}
+		return n
+	}
+	ids := slices.Sorted(maps.Keys(f.threads))
+	slices.SortStableFunc(ids, func(a, b string) int { return depth(b) - depth(a) })
+	return ids
+}
+
 func (s *userErasure) find(ctx context.Context, o *EraseOptions, d *disk.Saver) (*usersThings, error) {
-	f := &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}}
+	f := newThings()
 	own := Grant{Filter: o.Filter}
 	steps := []func() error{
 		func() error { return s.findThreads(ctx, o, own, f) },
 		func() error { return s.findRuns(ctx, o, own, f) },
 		func() error { return s.findRecords(ctx, o.Identity, own, f) },
+		func() error { return s.findAssistants(ctx, own, f) },
 		func() error { return s.findItems(ctx, o, d, f) },
 	}
 	for _, step := range steps {
@@ -109,7 +133,8 @@ type whose struct{ user, other bool }
 func (w whose) alone() bool { return w.user && !w.other }
 
 // whose is who has a part in a thread. If there is a record, that says whose it is: a run on it may have been given any
-// metadata. Else the metadata of its checkpoints and runs does, and whose runs these are.
+// metadata. Else the thread of a child is the user's if that of its parent is, and the metadata of its checkpoints and runs
+// says it, and whose runs these are.
 func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w whose, err error) {
 	t, ok, err := s.threads.records.get(ctx, id)
 	if errors.Is(err, errUndecoded) {
@@ -118,6 +143,14 @@ func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w 
 	if err != nil || ok {
 		w.user = ok && Grant{Filter: o.Filter}.admits(t.Metadata)
 		return whose{w.user, !w.user}, err
+	}
+	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		if err != nil || r.Parent == "" || r.Parent == id {
+			break
+		}
+		if w, err := s.whose(ctx, o, r.Parent); err != nil || w.alone() {
+			return w, err
+		}
 	}
 	for _, by := range []map[string]any{o.Filter, {userID: o.Identity}} {
 		for _, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{ThreadID: id, Metadata: by, WithoutNotes: true}) {
@@ -180,6 +213,9 @@ func (s *userErasure) findRuns(ctx context.Context, o *EraseOptions, own Grant, 
 		if err != nil && !unreadable {
 			return err
 		}
+		if r.Parent != "" && !unreadable {
+			f.parents[r.ThreadID] = r.Parent
+		}
 		its := !unreadable && o.partOf(runMetadata(r)).user
 		if its {
 			if err := s.addUnrecorded(ctx, o, r.ThreadID, f); err != nil {
@@ -226,14 +262,6 @@ func (s *userErasure) findRecords(ctx context.Context, identity string, own Gran
 			on.crons, with[k.ID] = append(on.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), on
 		}
 	}
-	for a, err := range decodable(ctx, s.assistants.records, f) {
-		if err != nil {
-			return err
-		}
-		if _, left := a.without(own); left < len(a.Versions) {
-			f.assistants = append(f.assistants, a.ID)
-		}
-	}
 	for a, err := range decodable(ctx, s.threads.deferred.records, f) {
 		if err != nil {
 			return err
@@ -257,6 +285,18 @@ func (s *userErasure) findRecords(ctx context.Context, identity string, own Gran
 	return nil
 }
 
+func (s *userErasure) findAssistants(ctx context.Context, own Grant, f *usersThings) error {
+	for a, err := range decodable(ctx, s.assistants.records, f) {
+		if err != nil {
+			return err
+		}
+		if _, left := a.without(own); left < len(a.Versions) {
+			f.assistants = append(f.assistants, a.ID)
+		}
+	}
+	return nil
+}
+
 // without is an assistant without the versions that a grant shows, and how many are left; none if the assistant
 // itself is its. That of a graph is nobody's.
 func (a assistant) without(own Grant) (assistant, int) {
@@ -271,12 +311,21 @@ func (a assistant) without(own Grant) (assistant, int) {
 }
 
 func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Saver, f *usersThings) error {
+	strays, err := s.strays(ctx)
+	if err != nil {
+		return err
+	}
+	all := o.prefixes()
+	for _, id := range strays {
+		inbox, former := layout.Inbox(id)
+		all = append(all, inbox, former)
+	}
 	if d != nil { // no value is read: one may be damaged
-		plan, err := d.PlanErase(ctx, disk.EraseRequest{Items: o.prefixes()})
+		plan, err := d.PlanErase(ctx, disk.EraseRequest{Items: all})
 		f.planned = itemsOf(plan)
 		return err
 	}
-	for _, prefix := range o.prefixes() {
+	for _, prefix := range all {
 		at := records[struct{}]{items: s.threads.store, ns: prefix}
 		for item, err := range at.each(ctx) {
 			if err != nil {
@@ -286,6 +335,41 @@ func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Sa
 		}
 	}
 	return nil
+}
+
+// strays are threads that are gone, and to which signals are left: whoever deleted one has not deleted these, and nobody
+// knows any more whose they are.
+func (s *userErasure) strays(ctx context.Context) (ids []string, err error) {
+	found, err := s.threads.store.ListNamespaces(ctx, store.NamespaceQuery{Match: []store.Match{{Kind: store.MatchPrefix, Path: []string{signalsSpace}}}, MaxDepth: 2, Limit: store.NoLimit})
+	if err != nil {
+		return nil, err
+	}
+	for _, ns := range found {
+		id, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(ns[len(ns)-1], "~"))
+		if err != nil || len(ns) != 2 {
+			continue
+		}
+		there, err := s.isThere(ctx, string(id))
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			ids = append(ids, string(id))
+		}
+	}
+	return ids, nil
+}
+
+// isThere reports whether there is a record, a state or a run of a thread.
+func (s *userErasure) isThere(ctx context.Context, id string) (bool, error) {
+	_, there, err := s.threads.records.get(ctx, id)
+	if errors.Is(err, errUndecoded) {
+		return true, nil
+	}
+	if err != nil || there {
+		return there, err
+	}
+	return s.threads.begun(ctx, id)
 }
 
 // itemsOf is how many items a plan has.

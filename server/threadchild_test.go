@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/server"
 )
 
@@ -65,4 +68,107 @@ func TestChildren(t *testing.T) {
 	root.until("the child is cancelled", func() bool {
 		return root.ok("GET", "/threads/"+child+"/runs/"+late, nil).text1("status") == "interrupted"
 	})
+}
+
+// watchedQueue does something when a run was deleted.
+type watchedQueue struct {
+	runs.Queue
+	deleted func(id string)
+}
+
+func (w *watchedQueue) Delete(ctx context.Context, id string) error {
+	err := w.Queue.Delete(ctx, id)
+	w.deleted(id)
+	return err
+}
+
+// TestEraseUserReachesChildren: the children of a user's thread go with it, though an operator's run has started them and nothing
+// else says whose they are, and theirs; a run whose child goes is ended before, so that it starts no other. The children of another
+// user's stay.
+func TestEraseUserReachesChildren(t *testing.T) {
+	begun := make(chan string, 100)
+	asks, again := pregel.NewChild[object, object]("asks"), pregel.NewChild[object, object]("starts")
+	ann, _, root := operated(t, func(c *server.Config) {
+		node := func(name string, do func(ctx context.Context, text string) (any, error)) {
+			c.Graphs[name] = must(builder().Node("a", func(ctx context.Context, in any) (any, error) {
+				text, _ := in.(object)["text"].(string)
+				return do(ctx, text)
+			}).Sequence(graph.Start, "a").Compile(graph.Options{Name: name, Saver: c.Saver}))
+		}
+		node("asks", func(ctx context.Context, text string) (any, error) {
+			v, err := pregel.AskFor[string](ctx, "?")
+			return object{"log": []string{v}}, err
+		})
+		node("starts", func(ctx context.Context, text string) (any, error) {
+			for {
+				child, err := asks.Start(ctx, object{"text": text})
+				if err != nil {
+					return nil, err
+				}
+				begun <- child.ThreadID
+				var failed *pregel.ChildError
+				if _, err := child.Get(ctx); !errors.As(err, &failed) {
+					return nil, err
+				}
+			}
+		})
+		node("grand", func(ctx context.Context, text string) (any, error) {
+			_, err := again.Call(ctx, object{"text": text})
+			return nil, err
+		})
+	})
+	begin := func(owner string) string {
+		thread := root.ok("POST", "/threads", object{"metadata": object{"owner": owner}}).text1("thread_id")
+		root.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "grand", "input": object{"text": owner}})
+		child := <-begun
+		root.until("the child asks", func() bool {
+			a := root.do("GET", "/threads/"+child, nil)
+			return a.status == 200 && a.text1("status") == "interrupted"
+		})
+		return child
+	}
+	theirs, hers := begin("bob.b"), begin("ann")
+	parents, run := map[string]string{}, ""
+	for r := range root.queue.List(t.Context(), runs.Query{}) {
+		if parents[r.ThreadID] = r.Parent; r.ThreadID == hers {
+			run = r.ID
+		}
+	}
+	for range len(begun) { // bodies that ran again have found them
+		if id := <-begun; id != hers && id != theirs {
+			t.Fatalf("another child: %s", id)
+		}
+	}
+	o := ann.embedded()
+	o.Queue = &watchedQueue{ann.queue, func(id string) {
+		if id != run {
+			return
+		}
+		root.until("its parent has ended, or goes on", func() bool {
+			for r := range root.queue.List(t.Context(), runs.Query{ThreadID: parents[hers]}) {
+				if !r.Status.Ended() {
+					return len(begun) > 1
+				}
+			}
+			return true
+		})
+	}}
+	rep, err := server.EraseUser(t.Context(), o)
+	if err != nil || rep.Threads != 3 || rep.Runs != 3 || len(rep.Shared) != 0 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	for range len(begun) {
+		if id := <-begun; id != hers && id != theirs {
+			t.Errorf("a run that was to go has started another child: %s", id)
+		}
+	}
+	for id := range parents {
+		_, there, err := saver.ThreadOf(t.Context(), ann.disk, id)
+		if want := id == theirs || id == parents[theirs] || id == parents[parents[theirs]]; err != nil || there != want {
+			t.Errorf("thread %s is there: %v, want %v; %v", id, there, want, err)
+		}
+	}
+	if list := must(collected(root.queue.List(t.Context(), runs.Query{}))); len(list) != 3 {
+		t.Errorf("runs: %v", list)
+	}
 }

@@ -133,17 +133,9 @@ func (s *threadAPI) removeOwned(ctx context.Context, id string) error {
 
 // removeLocked is remove. The caller holds the lock of the thread.
 func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
-	var all []runs.Run
-	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id}) {
-		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-			return err
-		}
-		all = append(all, r)
-	}
-	for _, r := range all {
-		if err := s.endRun(ctx, r, runs.Interrupt); err != nil {
-			return err
-		}
+	all, err := s.endRuns(ctx, id)
+	if err != nil {
+		return err
 	}
 	if err := s.saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
 		return err
@@ -156,6 +148,27 @@ func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	return s.forget(ctx, id, all)
+}
+
+// endRuns ends the runs of a thread, and returns them.
+func (s *threadAPI) endRuns(ctx context.Context, id string) (all []runs.Run, err error) {
+	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id}) {
+		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	for _, r := range all {
+		if err := s.endRun(ctx, r, runs.Interrupt); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// forget removes runs of a thread that have ended, and the server's records of it, that which names it last.
+func (s *threadAPI) forget(ctx context.Context, id string, all []runs.Run) error {
 	for _, r := range all {
 		if err := s.queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return err

@@ -1,12 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // eraseFlags say what to erase, as they are typed.
@@ -36,10 +44,13 @@ ok:=true, gone:=null what is null or missing, and n:="1" is n=1. A dot in a key 
 into a map. A namespace prefix has dots between its labels: users.ada is ("users", "ada")
 and all below it; labels with dots are written '["users","ada.l"]'.
 
+With a thread go the signals to it, its runs and their events, crons, schedules and webhooks,
+and the threads of the children that it has started. --thread ID does so for a thread that
+was deleted, too.
+
 A bucket that keeps the log of the store (--replica) is erased, too. Backups are not
 reached, nor copies of the directory, nor the results of nodes that the cache of the
-program keeps, nor signals to the threads that nobody took: those lie below the prefix
-'["__stele_signals__","ID"]', with ID the thread's id in base64url without padding.`,
+program keeps.`,
 		Example: `  stele erase store --filter user=ada --items users.ada
   stele erase store --filter user=ada --items users.ada --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
@@ -48,14 +59,15 @@ program keeps, nor signals to the threads that nobody took: those lie below the 
 			if err != nil {
 				return err
 			}
-			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.EraseReport, error) {
-				o.Access, o.Progress = access, tell
-				rep, err := admin.Erase(cmd.Context(), args[0], o)
-				if err == nil && (!rep.Matched() && rep.Pending == 0 || len(rep.Missing()) > 0) {
-					a.code = exitFound
+			return report(a, func(access admin.Access, tell func(admin.Progress)) (*erased, error) {
+				rep := &erased{}
+				o.Access, o.Progress, o.Beside = access, tell, rep.beside(slog.New(slog.NewTextHandler(a.err, nil)))
+				var err error
+				if rep.EraseReport, err = admin.Erase(cmd.Context(), args[0], o); err == nil {
+					a.code = rep.code()
 				}
 				return rep, err
-			}, func(p *printer, rep *admin.EraseReport) { printErase(p, rep, filterHint(e.filters)) })
+			}, func(p *printer, rep *erased) { printErase(p, rep, filterHint(e.filters)) })
 		},
 	}
 	f := cmd.Flags()
@@ -64,6 +76,51 @@ program keeps, nor signals to the threads that nobody took: those lie below the 
 	f.StringArrayVar(&e.items, "items", nil, "namespace prefix of items to erase, such as users.ada; may be given again")
 	f.BoolVar(&e.yes, "yes", false, "erase, and do not only say what would be")
 	return cmd
+}
+
+// erased is what an erasure says.
+type erased struct {
+	*admin.EraseReport
+	// Beside is what was kept of the threads beside their checkpoints; nil if nothing was.
+	Beside *server.BesideReport `json:"beside,omitempty"`
+}
+
+// beside returns what admin.EraseOptions have of that name.
+func (e *erased) beside(log *slog.Logger) func(context.Context, *disk.Saver, []string, bool) ([]string, [][]string, error) {
+	return func(ctx context.Context, d *disk.Saver, threads []string, dry bool) (more []string, notes [][]string, err error) {
+		items, err := store.On(d, store.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		defer func() { err = errors.Join(err, items.Close()) }()
+		queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		rep, err := server.RemoveBeside(ctx, server.BesideOptions{Saver: d, Store: items, Queue: queue, Threads: threads, DryRun: dry, Logger: log})
+		if len(rep.Found)+len(rep.Children)+rep.Unreadable > 0 {
+			e.Beside = &rep
+		}
+		return rep.Children, rep.Notes, err
+	}
+}
+
+// missing are the threads that were named and of which nothing is in the store.
+func (e *erased) missing() []string {
+	return slices.DeleteFunc(e.Missing(), func(id string) bool {
+		return e.Beside != nil && (slices.Contains(e.Beside.Found, id) || slices.Contains(e.Beside.Children, id))
+	})
+}
+
+// matched reports whether the store has anything of what was named.
+func (e *erased) matched() bool { return e.Matched() || e.Beside != nil && len(e.Beside.Found) > 0 }
+
+// code is the exit code.
+func (e *erased) code() int {
+	if !e.matched() && e.Pending == 0 || len(e.missing()) > 0 || e.Beside != nil && e.Beside.Unreadable > 0 {
+		return exitFound
+	}
+	return exitDone
 }
 
 // options returns the options that the flags describe.
@@ -86,19 +143,24 @@ func (e *eraseFlags) options() (admin.EraseOptions, error) {
 	return o, nil
 }
 
-func printErase(p *printer, rep *admin.EraseReport, hint string) {
-	if rep.Nothing() {
+func printErase(p *printer, rep *erased, hint string) {
+	if rep.Nothing() && !rep.matched() {
 		p.line("nothing matches; nothing to erase")
 		p.hint(hint)
 		return
 	}
 	threads, checkpoints, items := 0, 0, 0
+	missing := rep.missing()
 	var rows [][]any
 	for _, t := range rep.Threads {
 		note := ""
-		if t.UpdatedAt.IsZero() {
+		switch {
+		case t.Signals > 0:
+			note = "has signals"
+		case slices.Contains(missing, t.ThreadID):
 			note = "not there"
-		} else {
+		}
+		if !t.UpdatedAt.IsZero() {
 			threads++
 		}
 		rows = append(rows, []any{printable(t.ThreadID), t.Checkpoints, size(t.Bytes), stamp(t.UpdatedAt), note})
@@ -124,14 +186,30 @@ func printErase(p *printer, rep *admin.EraseReport, hint string) {
 	if rep.DryRun && rep.Tight() {
 		p.line("%s are free; the rewrite may need up to %s", size(rep.FreeBytes), size(rep.BytesBefore))
 	}
-	if missing := rep.Missing(); len(missing) > 0 {
+	if b := rep.Beside; b != nil {
+		for _, c := range []struct {
+			n    int
+			what string
+		}{{b.Runs, "run"}, {b.Crons, "cron"}, {b.Schedules, "schedule"}, {b.Actions, "action"}} {
+			if c.n > 0 {
+				what += ", " + plural(c.n, c.what)
+			}
+		}
+		if len(b.Children) > 0 {
+			p.line("with their parents go %s: %s", plural(len(b.Children), "child thread"), some(b.Children))
+		}
+		if b.Unreadable > 0 {
+			p.line("UNREADABLE  records or runs, %d in all: nobody knows of which threads they are, and they stay", b.Unreadable)
+		}
+	}
+	if len(missing) > 0 {
 		p.line("not there: %s", some(missing))
 	}
 	switch {
-	case !rep.Matched() && rep.DryRun:
+	case !rep.matched() && rep.DryRun:
 		p.line("nothing matches; nothing was erased")
 		return
-	case !rep.Matched():
+	case !rep.matched():
 		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)",
 			size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 		return

@@ -236,7 +236,7 @@ func TestEraseTight(t *testing.T) {
 		var out bytes.Buffer
 		p := &printer{w: &out}
 		rep := &admin.EraseReport{DryRun: true, BytesBefore: 100, FreeBytes: free, ErasePlan: disk.ErasePlan{Threads: []disk.ErasedThread{{ThreadID: "t"}}}}
-		if printErase(p, rep, ""); strings.Contains(out.String(), "the rewrite may need") != want {
+		if printErase(p, &erased{EraseReport: rep}, ""); strings.Contains(out.String(), "the rewrite may need") != want {
 			t.Errorf("with %d bytes free:\n%s", free, out.String())
 		}
 	}

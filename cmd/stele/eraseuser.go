@@ -48,7 +48,8 @@ Backups are not reached. It names those beside the store, and those that --backu
 the next backup to such a directory replaces it.
 
 If some records, runs or threads cannot be read, nobody knows whose they are: they stay, and
-the exit code is 1.
+the exit code is 1. So it is if there is nothing of the user: look whether the identity is
+spelled as the server has it.
 
 If the program encrypts values, only the program can read whose they are: call
 server.EraseUser there.`,
@@ -61,7 +62,7 @@ server.EraseUser there.`,
 			if err != nil && (rep.DryRun || erasedOf(&rep) == "") {
 				return err
 			}
-			if rep.Unreadable > 0 {
+			if rep.Unreadable > 0 || rep.Pending == 0 && erasedOf(&rep) == "" && len(rep.Shared) == 0 {
 				a.code = exitFound
 			}
 			return errors.Join(err, a.print(rep, func(p *printer) { printErasedUser(p, &rep, err, filterHint(f.filters)) }))
@@ -136,7 +137,13 @@ func erasedOf(rep *server.EraseReport) string {
 
 func printErasedUser(p *printer, rep *server.EraseReport, failed error, hint string) {
 	what := erasedOf(rep)
+	if rep.Pending > 0 {
+		p.line("an erasure was not finished: what it was to erase is deleted, but files may hold bytes of it")
+	}
 	if what == "" {
+		if len(rep.Shared) == 0 {
+			p.line("there is nothing of %s in the store", printable(rep.Identity))
+		}
 		what = "nothing"
 		p.hint(hint)
 	}

@@ -135,11 +135,77 @@ func (h *household) graph() *pregel.Graph {
 	return g
 }
 
+// graphs are those of the server: beside the graph, one whose node starts a child.
+func (h *household) graphs() map[string]*pregel.Graph {
+	h.Helper()
+	one := func(name string, node func(ctx context.Context, text string) (any, error)) *pregel.Graph {
+		g, err := graph.New(graph.Key("text", channel.LastValue[string]())).Node("a", func(ctx context.Context, in any) (any, error) {
+			text, _ := in.(object)["text"].(string)
+			return node(ctx, text)
+		}).Sequence(graph.Start, "a", graph.End).Compile(graph.Options{Name: name, Saver: h.in.saver, Store: h.in.items})
+		h.none(err)
+		return g
+	}
+	start := pregel.NewChild[object, object]("child")
+	return map[string]*pregel.Graph{"agent": h.graph(),
+		"parent": one("parent", func(ctx context.Context, text string) (any, error) {
+			_, err := start.Call(ctx, object{"text": strings.ReplaceAll(text, "IN-PARENT", "IN-CHILD")})
+			return nil, err
+		}),
+		"child": one("child", func(ctx context.Context, text string) (any, error) { return object{"text": "a child got " + text}, nil })}
+}
+
+// refusing makes a thread on which a body exposes something, waits, and refuses a signal.
+func (h *household) refusing(thread, identity string) {
+	h.Helper()
+	ctx, number := h.Context(), pregel.NewSignal[int]("number")
+	exposed := h.word("EXPOSED")
+	g, err := pregel.Entrypoint("refusing", func(ctx context.Context, _ string) (int, error) {
+		if err := pregel.Expose(ctx, "shown", exposed); err != nil {
+			return 0, err
+		}
+		return number.Receive(ctx)
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: h.in.saver, Store: h.in.items}})
+	h.none(err)
+	o := pregel.RunOptions{Metadata: object{"owner": identity}, Configurable: object{"langgraph_auth_user_id": identity}}
+	_, err = g.Invoke(ctx, pregel.Thread(thread), h.word("BODY"), o)
+	h.none(err, g.Signal(ctx, thread, "number", h.word("REFUSED"), pregel.SignalOptions{Key: h.word("KEY-OF-SIGNAL")}))
+	var mistyped *pregel.SignalTypeError
+	if _, err = g.Invoke(ctx, pregel.Thread(thread), nil, o); !errors.As(err, &mistyped) {
+		h.Fatalf("the signal is taken: %v", err)
+	}
+}
+
+// open opens the stores of a directory, and serves them.
+func (h *household) open(dir string) *disk.Saver {
+	h.Helper()
+	d, err := disk.Open(dir, disk.Options{})
+	h.none(err)
+	items, err := store.On(d, store.Options{})
+	h.none(err)
+	queue, err := runs.NewLocal(h.Context(), items, runs.LocalOptions{})
+	h.none(err)
+	h.cache, err = cache.On(d, cache.Options{})
+	h.none(err)
+	h.in = &stores{d, items, queue, func() error { return errors.Join(items.Close(), d.Close()) }}
+	h.serve()
+	return d
+}
+
+// gone is a thread that a program has deleted without the signals to it.
+func (h *household) gone() string {
+	h.Helper()
+	id := h.word("GONE-ID")
+	_, err := h.graph().Invoke(h.Context(), pregel.Thread(id), object{"text": "x"})
+	h.none(err, h.graph().Signal(h.Context(), id, "late", h.word("LATE"), pregel.SignalOptions{}), h.in.saver.DeleteThread(h.Context(), id))
+	return id
+}
+
 // serve begins a server on the stores.
 func (h *household) serve() {
 	h.Helper()
 	var err error
-	h.api, err = server.New(server.Config{Graphs: map[string]*pregel.Graph{"agent": h.graph()}, Saver: h.in.saver, Store: h.in.items, Queue: h.in.queue, AllowPrivateWebhooks: true, Rate: -1,
+	h.api, err = server.New(server.Config{Graphs: h.graphs(), Saver: h.in.saver, Store: h.in.items, Queue: h.in.queue, AllowPrivateWebhooks: true, Rate: -1,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Auth: &server.Auth{
 			Authenticate: server.APIKeys(map[string]*server.User{"ada": {Identity: "ada@x.org", DisplayName: "WORD-ADA-IN-DISPLAYNAME-Q7Z", Claims: map[string]any{"email": "WORD-ADA-IN-CLAIMS-Q7Z"}}, "bob": {Identity: "bob"}, "root": {Identity: "root"}}).Authenticate,
@@ -198,6 +264,14 @@ func (h *household) fill(key, identity string) {
 	_, err = h.graph().Invoke(ctx, pregel.Thread(h.word("THREAD-ID")), object{"text": h.word("BESIDE")}, pregel.RunOptions{Metadata: object{"owner": identity}, Configurable: object{"langgraph_auth_user_id": identity}})
 	h.none(err)
 	h.none(h.graph().Signal(ctx, h.word("THREAD-ID"), "beside", h.word("SIGNAL-BESIDE"), pregel.SignalOptions{}))
+	h.refusing(h.word("REFUSING-ID"), identity)
+	delete(h.words, "KEY-OF-SIGNAL") // a hash of it is stored
+	family := h.id("thread_id", h.ok("POST", "/threads", object{}))
+	h.key = "root" // an operator's run on the user's thread: so nothing but its parent says whose the child is
+	h.ok("POST", "/threads/"+family+"/runs/wait", object{"assistant_id": "parent", "input": object{"text": "WORD-" + strings.ToUpper(key) + "-IN-PARENT-Q7Z"}})
+	h.key = key
+	h.word("PARENT")
+	h.word("CHILD")
 	h.ok("POST", "/runs/wait", run("STATELESS", nil))
 	h.ok("POST", "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": object{"name": "agent", "arguments": object{"text": h.word("TOOL")}}})
 	for done := false; !done; time.Sleep(5 * time.Millisecond) { // all that can has ended
@@ -297,24 +371,14 @@ func TestEraseUser(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			h := &household{T: t}
-			open := func() {
-				d, err := disk.Open(dir, disk.Options{})
-				h.none(err)
-				items, err := store.On(d, store.Options{})
-				h.none(err)
-				queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
-				h.none(err)
-				h.cache, err = cache.On(d, cache.Options{})
-				h.none(err)
-				h.in = &stores{d, items, queue, func() error { return errors.Join(items.Close(), d.Close()) }}
-				h.serve()
-			}
+			open := func() { h.Helper(); h.open(dir) }
 			end := func() { h.Helper(); h.none(h.api.Close(), h.in.end()) }
 			scan := func() map[string][]byte { h.Helper(); return enginetest.Scan(t, vfs.OS{}, dir, nil) }
 			open()
 			h.fill("bob", "bob")
 			bobs := stay(h.words)
 			h.fill("ada", "ada@x.org")
+			h.gone()
 			adas := h.words
 			h.expired()
 			d := h.in.saver.(*disk.Saver)
@@ -336,7 +400,7 @@ func TestEraseUser(t *testing.T) {
 			if !maps.Equal(before, files(t, dir)) {
 				t.Error("a dry run has written")
 			}
-			if dry.Threads < 9 || dry.Checkpoints < 40 || dry.Runs < 10 || dry.Events < 100 || dry.Crons != 2 || dry.Schedules != 1 || dry.Assistants != 3 || dry.Items != 3 || dry.Actions < 4 || dry.Unreadable != 0 || len(dry.Shared) != 0 {
+			if dry.Threads < 9 || dry.Checkpoints < 40 || dry.Runs < 10 || dry.Events < 100 || dry.Crons != 2 || dry.Schedules != 1 || dry.Assistants != 3 || dry.Items != 5 || dry.Actions < 4 || dry.Unreadable != 0 || len(dry.Shared) != 0 {
 				t.Errorf("%+v", dry)
 			}
 			open()
@@ -372,7 +436,7 @@ func TestEraseUser(t *testing.T) {
 			}
 			h.holds(adas, raw(t, backup), false)
 			out, _, code = stele(t, args...)
-			if again := erasedReport(t, out); code != 0 || again.Threads+again.Checkpoints+again.Runs+again.Events+again.Crons+again.Schedules+again.Assistants+again.Items+again.Actions != 0 {
+			if again := erasedReport(t, out); code != exitFound || again.Threads+again.Checkpoints+again.Runs+again.Events+again.Crons+again.Schedules+again.Assistants+again.Items+again.Actions != 0 {
 				t.Errorf("left: %s", out)
 			}
 		})
@@ -421,10 +485,10 @@ func TestEraseUserSays(t *testing.T) {
 		{dir, "--identity", "ada", "--items", "__stele_server__"}, {dir, "--identity", "ada", "--backup", other}, {dir + "-missing", "--identity", "ada"}, {"--postgres", "x", "--identity", "ada", "--backup", other}} {
 		run(exitFailed, append(args, "--yes")...)
 	}
-	run(exitDone, dir, "--identity", "nobody", "--filter", "user=7")
+	run(exitFound, dir, "--identity", "nobody", "--filter", "user=7")
 	run(exitDone, dir, "--identity", "ada", "--yes")
 	run(exitDone, dir, "--identity", "ada", "--items", "ada", "--yes", "--json")
-	run(exitDone, dir, "--identity", "ada")
+	run(exitFound, dir, "--identity", "ada")
 	golden(t, "erase-user", stable(said, filepath.Dir(dir)))
 }
 
@@ -496,6 +560,7 @@ func TestEraseUserOnPostgreSQL(t *testing.T) {
 	h.fill("bob", "bob")
 	bobs := stay(h.words)
 	h.fill("ada", "ada@x.org")
+	h.gone()
 	adas := h.words
 	h.expired()
 	h.holds(adas, tables(t, url), true)
@@ -506,7 +571,7 @@ func TestEraseUserOnPostgreSQL(t *testing.T) {
 	before := tables(t, url)
 	out, stderr, code := stele(t, args...)
 	dry := erasedReport(t, out)
-	if code != 0 || stderr != "" || dry.Erased || !dry.DryRun || dry.Threads < 9 || dry.Checkpoints < 40 || dry.Runs < 10 || dry.Events < 100 || dry.Crons != 2 || dry.Items != 2 || !strings.Contains(dry.Beyond, "VACUUM") {
+	if code != 0 || stderr != "" || dry.Erased || !dry.DryRun || dry.Threads < 9 || dry.Checkpoints < 40 || dry.Runs < 10 || dry.Events < 100 || dry.Crons != 2 || dry.Items != 4 || !strings.Contains(dry.Beyond, "VACUUM") {
 		t.Fatalf("exit code %d, %s%s", code, out, stderr)
 	}
 	for name, content := range tables(t, url) {
@@ -523,7 +588,9 @@ func TestEraseUserOnPostgreSQL(t *testing.T) {
 	if rep.Erased || rep.Threads < 9 || rep.Threads > dry.Threads || rep.Checkpoints < 40 || rep.Runs < 10 || rep.Crons != dry.Crons || rep.Items != dry.Items {
 		t.Errorf("%+v, and a dry run said %+v", rep, dry)
 	}
-	delete(adas, "THREAD-ID") // it is remembered, so that late writes are refused
+	for _, remembered := range []string{"THREAD-ID", "REFUSING-ID", "GONE-ID"} { // so that late writes are refused
+		delete(adas, remembered)
+	}
 	h.holds(adas, tables(t, url), false)
 	h.holds(bobs, tables(t, url), true)
 	if now := h.shown(); now != seen {

@@ -227,12 +227,12 @@ func (a *app) logCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := a.printer()
+			p, found := a.printer(), false
 			for e, err := range admin.Log(cmd.Context(), args[0], access, q) {
 				if err != nil {
 					return err
 				}
-				if p.json {
+				if found = true; p.json {
 					if err := p.row(e); err != nil {
 						return err
 					}
@@ -240,7 +240,10 @@ func (a *app) logCmd() *cobra.Command {
 				}
 				printLogEntry(p, &e, ops)
 			}
-			return p.err
+			if found || p.err != nil {
+				return p.err
+			}
+			return a.noRecords(cmd.Context(), args[0], q.Thread)
 		},
 	}
 	f := cmd.Flags()
@@ -251,6 +254,27 @@ func (a *app) logCmd() *cobra.Command {
 	f.IntVar(&q.Limit, "limit", 0, "records at most; 0 for all")
 	f.BoolVar(&ops, "ops", false, "a line for each operation")
 	return cmd
+}
+
+// noRecords says that no record was selected: it is an error if that is because the store has no such thread.
+func (a *app) noRecords(ctx context.Context, dir, thread string) error {
+	if thread != "" {
+		d, err := a.flags.open(dir)
+		if err != nil {
+			return err
+		}
+		_, there, err := saver.ThreadOf(ctx, d, thread)
+		if err = errors.Join(err, d.Close()); err != nil {
+			return err
+		}
+		if !there {
+			return noThread(dir, thread)
+		}
+	}
+	if !a.flags.json {
+		a.printer().line("no such records in the log; a flush moves records into segments")
+	}
+	return nil
 }
 
 func printLogEntry(p *printer, e *admin.LogEntry, ops bool) {

@@ -67,8 +67,21 @@ func TestMistakes(t *testing.T) {
 			})
 		}
 	}
-	for _, args := range []string{"show STORE nope", "show STORE nope --history 3", "diff STORE nope a b", "signal STORE nope paid"} {
-		says(t, on(good.dir, args), exitFailed, `stele: no thread "nope"; see stele threads `+regexp.QuoteMeta(good.dir))
+	for _, args := range []string{"show STORE nope", "show STORE nope --history 3", "diff STORE nope a b", "signal STORE nope paid", "log STORE --thread nope", "log STORE --thread nope --json --from 7"} {
+		says(t, on(good.dir, args), exitFailed, `no thread \\?"nope\\?"; see stele threads `+regexp.QuoteMeta(good.dir))
+	}
+	for _, args := range []string{"show STORE alice --ns nope", "show STORE alice --ns nope --history 0", "show STORE alice --checkpoint nope", "diff STORE alice nope nope"} {
+		says(t, on(good.dir, args), exitFailed, `thread "alice".*checkpoint not found; see stele show .* alice --history 0`)
+	}
+	fresh := filepath.Join(dir, "fresh")
+	for args, words := range map[string]string{"--thread nope": `not found: thread "nope"`, "--items no.pe": `not found: items below the namespace "no.pe"`} {
+		says(t, on(good.dir, "export ndjson STORE "+fresh+" "+args), exitFailed, words)
+	}
+	for _, args := range []string{"log STORE --from 100000", "log STORE --thread alice --from 100000"} {
+		says(t, on(good.dir, args), exitDone, `no such records in the log`)
+	}
+	for _, args := range []string{"move-items STORE --identity nope", "move-items STORE --identity nope --yes"} {
+		says(t, on(good.dir, args), exitFound, `nothing there`)
 	}
 	says(t, on(good.dir, "show STORE alice --checkpoint nope"), exitFailed, `thread "alice" .*checkpoint "nope": checkpoint not found`)
 	says(t, on(good.dir, "erase STORE"), exitFailed, `say what to erase: --thread ID, --filter KEY=VALUE or --items PREFIX`)
@@ -77,7 +90,9 @@ func TestMistakes(t *testing.T) {
 		says(t, on(good.dir, args), exitFound, `nothing matches`)
 	}
 	says(t, on(good.dir, "erase STORE --thread alice --thread nope"), exitFound, `not there: nope\n`)
-	says(t, on(good.dir, "erase-user STORE --identity nope"), exitDone, `of nope: nothing`) // so it is after an erasure
+	for _, args := range []string{"erase-user STORE --identity nope", "erase-user STORE --identity nope --yes"} { // so it is after an erasure
+		says(t, on(good.dir, args), exitFound, `there is nothing of nope in the store`)
+	}
 	says(t, on(good.dir, "erase STORE --thread alice"), exitDone, `would erase 1 thread`)
 }
 

@@ -93,12 +93,15 @@ func (a *app) moveItems(ctx context.Context, args []string, f *moveFlags) (rep s
 	o.Store, o.Queue = in.items, in.queue
 	rep, err = server.MoveItems(ctx, o)
 	for _, u := range rep.Users {
-		if len(u.Left) > 0 {
+		if len(u.Left) > 0 || isNothing(u) {
 			a.code = exitFound
 		}
 	}
 	return rep, errors.Join(err, in.end())
 }
+
+// isNothing reports whether a user was named who has no items where an earlier version kept them.
+func isNothing(u server.MovedItems) bool { return u.Namespaces+u.Items == 0 && !u.Except }
 
 // stores are those of a server, in a directory or a database.
 type stores struct {
@@ -224,6 +227,8 @@ func printMoved(p *printer, rep *server.MoveReport, command string, failed error
 		switch {
 		case u.Except:
 			note = "not moved, as --except says"
+		case isNothing(u):
+			note = "nothing there"
 		case len(u.Left) > 0:
 			note = fmt.Sprintf("%d left", len(u.Left))
 		}

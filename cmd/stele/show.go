@@ -32,11 +32,11 @@ func (a *app) showCmd() *cobra.Command {
 				if cmd.Flags().Changed("ns") {
 					ns = &cfg.Namespace
 				}
-				return noThread(cmd.Context(), d, args, a.printHistory(cmd, d, cfg.ThreadID, ns, history))
+				return ifNoThread(cmd.Context(), d, args, a.printHistory(cmd, d, cfg.ThreadID, ns, history))
 			}
 			v, err := admin.Show(cmd.Context(), d, cfg)
 			if err != nil {
-				return noThread(cmd.Context(), d, args, err)
+				return ifNoThread(cmd.Context(), d, args, err)
 			}
 			shown := withSteps(cmd.Context(), d, v, cfg.CheckpointID == "")
 			return a.print(shown, func(p *printer) { printCheckpoint(p, shown, width) })
@@ -50,15 +50,20 @@ func (a *app) showCmd() *cobra.Command {
 	return cmd
 }
 
-// noThread says that the thread of args is not in the store, if err is because of that.
-func noThread(ctx context.Context, s saver.Saver, args []string, err error) error {
+// ifNoThread says that the thread of args is not in the store, if err is because of that, and else what the thread has.
+func ifNoThread(ctx context.Context, s saver.Saver, args []string, err error) error {
 	if !errors.Is(err, saver.ErrNotFound) {
 		return err
 	}
 	if _, there, terr := saver.ThreadOf(ctx, s, args[1]); there || terr != nil {
-		return err
+		return fmt.Errorf("%w; see stele show %s %s --history 0", err, shellWord(args[0]), shellWord(args[1]))
 	}
-	return &said{fmt.Sprintf("no thread %q; see stele threads %s", args[1], args[0]), err}
+	return noThread(args[0], args[1])
+}
+
+// noThread is the error of who names a thread that the store in dir does not have.
+func noThread(dir, thread string) error {
+	return &said{fmt.Sprintf("no thread %q; see stele threads %s", thread, dir), saver.ErrNotFound}
 }
 
 func printCheckpoint(p *printer, v *shownCheckpoint, width int) {
@@ -169,7 +174,7 @@ func (a *app) diffCmd() *cobra.Command {
 			cfg.ThreadID = args[1]
 			diff, err := admin.Diff(cmd.Context(), d, cfg, args[2], args[3])
 			if err != nil {
-				return noThread(cmd.Context(), d, args, err)
+				return ifNoThread(cmd.Context(), d, args, err)
 			}
 			return a.print(diff, func(p *printer) { printDiff(p, diff, width) })
 		},

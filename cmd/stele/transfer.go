@@ -207,12 +207,14 @@ is missing. FILE may be - for standard input, which is kept in a temporary file.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := args[0]
 			if path == "-" { // it is read more than once
-				kept, err := keep(os.Stdin)
+				kept, err := keep(cmd.Context(), os.Stdin)
 				if err != nil {
 					return err
 				}
 				defer os.Remove(kept)
 				path = kept
+			} else if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() && !st.IsDir() { // to open a pipe may take for ever
+				return fmt.Errorf("%s is no regular file, and a file is read more than once: give - and pipe it in", path)
 			}
 			src := transfer.FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) })
 			if err := src.Check(); err != nil { // before a store is made
@@ -223,13 +225,23 @@ is missing. FILE may be - for standard input, which is kept in a temporary file.
 	}), replacesCheckpoints)
 }
 
-// keep copies r to a temporary file, and returns its name.
-func keep(r io.Reader) (path string, err error) {
+// keep copies r to a temporary file, and returns its name. It ends with ctx, though nothing ends a read of a pipe: that
+// goes on until the process ends.
+func keep(ctx context.Context, r io.Reader) (path string, err error) {
 	f, err := os.CreateTemp("", "stele-*.ndjson")
 	if err != nil {
 		return "", err
 	}
-	_, err = io.Copy(f, r)
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(f, r)
+		read <- err
+	}()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		err = &said{"interrupted while it read standard input; nothing was imported", ctx.Err()}
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
@@ -466,6 +478,10 @@ func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, t
 	stop()
 	rep.Took, rep.RejectsFile = time.Since(begin), rejects.Path()
 	if err = errors.Join(err, rejects.Close()); err != nil {
+		if errors.Is(err, context.Canceled) {
+			checkpoints, items := rep.Copied+rep.Replaced, rep.Items.Copied+rep.Items.Replaced
+			err = &said{fmt.Sprintf("interrupted; copied so far: %s, %s", plural(checkpoints, "checkpoint"), plural(items, "item")), err}
+		}
 		if rep.RejectsFile != "" {
 			err = fmt.Errorf("%w; %d kept apart in %s so far", err, rep.Rejected+rep.Items.Rejected, rep.RejectsFile)
 		}

@@ -26,8 +26,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(1)
 	}
-	if args := os.Getenv(childImport); args != "" {
-		os.Exit(run(context.Background(), strings.Split(args, "\n"), io.Discard, os.Stderr))
+	if text := os.Getenv(childImport); text != "" {
+		args := strings.Split(text, "\n")
+		os.Exit(untilSignal(onlyReads(args), func(ctx context.Context) int { return run(ctx, args, io.Discard, os.Stderr) }))
 	}
 	if command := os.Getenv(childStuck); command != "" {
 		os.Exit(stuck(command))

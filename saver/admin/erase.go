@@ -25,6 +25,10 @@ type EraseOptions struct {
 	Items    [][]string     // namespace prefixes of the long-term store
 	DryRun   bool           // only report what would be erased
 	Progress func(Progress) // may be nil
+	// Beside, unless it is nil, removes what others keep of the threads in the store beside their checkpoints, such as runs,
+	// before these are erased; with dry it only looks. It gets all threads that were found. It returns further threads that
+	// go with them, and namespace prefixes of its own notes on that.
+	Beside func(ctx context.Context, d *disk.Saver, threads []string, dry bool) (more []string, notes [][]string, err error)
 }
 
 // EraseReport says what was erased, or would be.
@@ -58,7 +62,7 @@ func (r *EraseReport) Nothing() bool { return len(r.Threads)+len(r.Items)+r.Pend
 func (r *EraseReport) Missing() []string {
 	var missing []string
 	for _, t := range r.Threads {
-		if t.UpdatedAt.IsZero() {
+		if !t.There() {
 			missing = append(missing, t.ThreadID)
 		}
 	}
@@ -112,7 +116,7 @@ func Erase(ctx context.Context, dir string, o EraseOptions) (*EraseReport, error
 // made during the call may stay, so end the runs of a user first. The files are rewritten at
 // Options.CompactRate.
 //
-// Errors are those of disk.Saver.EraseRequest, and saver.InvalidError and saver.ErrTooLarge
+// Errors are those of disk.Saver.EraseRequest and of Beside, and saver.InvalidError and saver.ErrTooLarge
 // for invalid options, before anything is deleted. After saver.ErrEraseUnfinished the threads
 // and items, or some of them, are deleted. Make the same call again to continue.
 func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport, error) {
@@ -124,6 +128,14 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	req, err := o.request(ctx, d)
 	if err != nil {
 		return nil, err
+	}
+	var notes [][]string
+	if o.Beside != nil && len(req.Threads) > 0 {
+		var more []string
+		if more, notes, err = o.Beside(ctx, d, req.Threads, o.DryRun); err != nil {
+			return nil, err
+		}
+		req.Threads = append(req.Threads, more...)
 	}
 	rep := &EraseReport{Dir: dir, DryRun: o.DryRun}
 	if rep.ErasePlan, err = d.PlanErase(ctx, req); err != nil {
@@ -149,6 +161,7 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	}
 	rep.Bucket = d.Health().Replica != nil && !o.DryRun
 	if !o.DryRun {
+		req.Items = append(slices.Clone(req.Items), notes...)
 		if err := d.EraseRequest(ctx, req); err != nil {
 			return nil, err
 		}

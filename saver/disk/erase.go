@@ -20,7 +20,7 @@ const eraseBatch = 64
 
 // EraseRequest says what Saver.EraseRequest erases in one rewrite of the store's files.
 type EraseRequest struct {
-	// Threads are the ids of threads to erase.
+	// Threads are the ids of threads to erase, with the signals to each that the store has (package pregel).
 	Threads []string
 	// Items are namespace prefixes of the long-term store (package store): the items of
 	// each namespace, and of all below it, are erased. A prefix has at least one label.
@@ -84,29 +84,38 @@ type doomed struct {
 // erasure is recorded even if no item is left below it.
 func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 	var all []doomed
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
-		all = append(all, doomed{id: layout.ThreadKey(id), thread: id, pending: layout.ErasedHash(s.e.StoreID(), id)})
-	}
-	if len(req.Items) == 0 {
-		return all, nil
-	}
 	v, err := s.e.View()
 	if err != nil {
 		return nil, err
 	}
 	defer v.Release()
-	for _, labels := range req.Items {
-		prefix := layout.ItemsKey(labels)
-		note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
-		all = append(all, note)
-		err := v.Ascend(prefix, func(t *index.Partition) bool {
-			if t.ID != prefix && strings.HasPrefix(t.ID, prefix) {
-				all = append(all, doomed{id: t.ID, pending: note.pending})
+	below := func(prefix, pending string) error {
+		return v.Ascend(prefix, func(t *index.Partition) bool {
+			if strings.HasPrefix(t.ID, prefix) {
+				all = append(all, doomed{id: t.ID, pending: pending})
 			}
 			return strings.HasPrefix(t.ID, prefix)
 		})
-		if err != nil {
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
+		thread := doomed{id: layout.ThreadKey(id), thread: id, pending: layout.ErasedHash(s.e.StoreID(), id)}
+		inbox, former := layout.Inbox(id)
+		for _, labels := range [][]string{inbox, former} { // before the thread, by which a filter finds it again
+			if err := below(layout.ItemsKey(labels), thread.pending); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, thread)
+	}
+	for _, labels := range req.Items {
+		prefix := layout.ItemsKey(labels)
+		note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
+		begin := len(all)
+		if err := below(prefix, note.pending); err != nil {
 			return nil, err
+		}
+		if begin == len(all) || all[begin].id != prefix {
+			all = slices.Insert(all, begin, note)
 		}
 	}
 	return all, nil

@@ -18,14 +18,20 @@ type ErasePlan struct {
 	Items   []ErasedItems  `json:"items"`   // as the request has the prefixes
 }
 
-// ErasedThread is a thread of an ErasePlan. All but its id is zero if it is not there; its
+// ErasedThread is a thread of an ErasePlan. All but its id and its signals is zero if it is not there; its
 // id is erased all the same.
 type ErasedThread struct {
 	ThreadID    string    `json:"id"`
 	Checkpoints int       `json:"checkpoints"`         // of all namespaces
 	Bytes       int64     `json:"bytes"`               // see ErasedItems
 	UpdatedAt   time.Time `json:"updated_at,omitzero"` // last write, UTC
+	// Signals are the items of its inbox: signals that nobody has taken or that were refused, their order, and keys that were used. A
+	// thread that was deleted may have some.
+	Signals int `json:"signals,omitempty"`
 }
+
+// There reports whether the store has anything of the thread.
+func (t *ErasedThread) There() bool { return !t.UpdatedAt.IsZero() || t.Signals > 0 }
 
 // ErasedItems are the items below one prefix of an ErasePlan, expired ones that were not
 // swept included.
@@ -75,13 +81,22 @@ func planThread(ctx context.Context, v *engine.View, id string) (ErasedThread, e
 	if err := ctx.Err(); err != nil {
 		return out, err
 	}
+	inbox, former := layout.Inbox(id)
+	for _, labels := range [][]string{inbox, former} {
+		signals, err := planItems(ctx, v, labels)
+		if err != nil {
+			return out, err
+		}
+		out.Signals += signals.Items
+		out.Bytes += signals.Bytes
+	}
 	t, err := v.Partition(layout.ThreadKey(id))
 	if err != nil || t == nil {
 		return out, err
 	}
 	out.UpdatedAt = time.UnixMicro(t.Updated).UTC()
 	t.Ascend(string(layout.KeyCheckpoint), func(*index.Entry) bool { out.Checkpoints++; return true })
-	out.Bytes = storedBytes(t)
+	out.Bytes += storedBytes(t)
 	return out, nil
 }
 

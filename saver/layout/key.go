@@ -2,6 +2,7 @@ package layout
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
@@ -103,6 +104,16 @@ func ItemsKey(labels []string) string {
 		key += Escape(label)
 	}
 	return key
+}
+
+// signalsSpace is the first label of the namespaces of signals to threads.
+const signalsSpace = "__stele_signals__"
+
+// Inbox is the namespace of package store below which the signals to a thread lie that nobody has taken, those that were
+// refused, and the keys that were used. Former is where earlier releases put them all. An erasure of the thread erases both.
+func Inbox(threadID string) (labels, former []string) {
+	label := base64.RawURLEncoding.EncodeToString([]byte(threadID)) // which may not be any text
+	return []string{signalsSpace, "~" + label}, []string{signalsSpace, label}
 }
 
 // RunKey is the id of a run's partition.
