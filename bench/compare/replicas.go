@@ -577,7 +577,7 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 		fmt.Fprintf(w, "| %s | %d | %d |\n", r.name, lost[j][len(lost[j])/2].Milliseconds(), lost[j][len(lost[j])-1].Milliseconds())
 	}
 
-	fmt.Fprintf(w, "\na store of %d MB is restored\n\n| | s | MB/s |\n|---|---|---|\n", sizes.Restore>>20)
+	fmt.Fprintf(w, "\na store of %d MB, its write-ahead log included, is restored\n\n| | restored, MB | s | MB/s |\n|---|---|---|---|\n", sizes.Restore>>20)
 	for _, r := range both {
 		at, bucket, err := fresh()
 		if err != nil {
@@ -599,7 +599,7 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "| %s | %.1f | %.0f |\n", r.name, took.Seconds(), float64(size)/1e6/took.Seconds())
+		fmt.Fprintf(w, "| %s | %.0f | %.1f | %.0f |\n", r.name, float64(size)/1e6, took.Seconds(), float64(size)/1e6/took.Seconds())
 	}
 
 	fmt.Fprintf(w, "\nas fast as it can, %v, in turn: steps a second\n\n| stele alone | with a replica | ratio |\n|---|---|---|\n", sizes.Pace/4)

@@ -98,8 +98,8 @@ func TestSyncReplica(t *testing.T) {
 	}
 }
 
-// TestReadsHoldTheLease: a leader in mode sync whose lease has ended renews it before it answers a read, and else says that its answer may be
-// old; once another leads it says that. Other modes answer, and so does one that may be stale.
+// TestReadsHoldTheLease: a leader in mode sync whose lease has ended renews it before it answers a read, and else says
+// that its answer may be old; once another leads it says that. Other modes answer, and so does one that may be stale.
 func TestReadsHoldTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode     replica.Mode
@@ -198,8 +198,8 @@ func TestReadsHoldTheLease(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForTheLease: while the bucket is away a read of a leader in mode sync whose lease has ended waits, until its caller does not any
-// more, the store is closed, or the bucket is back.
+// TestReadsWaitForTheLease: while the bucket is away a read of a leader in mode sync whose lease has ended waits, until its
+// caller does not any more, the store is closed, or the bucket is back.
 func TestReadsWaitForTheLease(t *testing.T) {
 	for _, end := range []string{"the bucket is back", "the caller leaves", "the store is closed"} {
 		var ahead atomic.Int64

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHistoryCut: a stream that broke off ends with ErrHistoryCut when events that it yielded are lost: whether the server knows it by the id
-// that it was asked for, before or after it has begun to answer, or only the newest event is another one.
+// TestHistoryCut: a stream that broke off ends with ErrHistoryCut when events that it yielded are lost: whether the server
+// knows it by the id that it was asked for, before or after it has begun to answer, or only the newest event is another one.
 func TestHistoryCut(t *testing.T) {
 	const first = "event: values\ndata: 1\nid: 1.aaaaaaaa\n\nevent: values\ndata: 2\nid: 2.bbbbbbbb\n\n"
 	for name, again := range map[string]func(w http.ResponseWriter){
