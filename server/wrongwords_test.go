@@ -77,7 +77,7 @@ func TestUnknownFields(t *testing.T) {
 func TestWrongWordsInAddresses(t *testing.T) {
 	const free = "" // any text
 	paths := map[string]string{
-		"namespace": free, "key": free, "before": free, "thread_id": free,
+		"namespace": free, "key": free, "before": free, "thread_id": free, "checkpoint_id": free,
 		"xray": "GET /assistants/simple/graph", "recurse": "GET /assistants/simple/subgraphs", "delete_threads": "DELETE /assistants/simple",
 		"wait": "POST /threads/T/runs/R/cancel", "action": "POST /threads/T/runs/R/cancel", "cancel_on_disconnect": "GET /threads/T/runs/R/join",
 		"stream_mode": "GET /threads/T/runs/R/stream", "stream_modes": "GET /threads/T/stream", "status": "GET /threads/T/runs", "select": "GET /threads/T/runs",
