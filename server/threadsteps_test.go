@@ -61,6 +61,10 @@ func TestSteps(t *testing.T) {
 	if got, want := stepsOf(told), []string{"call count done " + x, "exposed stage done map[of:tea]", "child asks waiting <nil>"}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
+	// The history in short has the task, and not the call.
+	if a := ann.ok("POST", "/threads/"+thread+"/history", object{"values": false}); len(a.json.([]any)[0].(map[string]any)["tasks"].([]any)) != 1 {
+		t.Errorf("the history has %s", a.text)
+	}
 	_, child, _ := strings.Cut(told.text, `"thread_id":"`)
 	child, _, _ = strings.Cut(child, `"`)
 	ann.until("the child asks", func() bool {
