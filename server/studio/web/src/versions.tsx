@@ -36,7 +36,7 @@ export function Versions() {
                 <td class="number" data-name="Runs">{count(v.runs)}</td>
                 <td class="number" data-name="Pinned">{v.pinned > 0 ? count(v.pinned) : ""}</td>
                 <td class="number" data-name="Workers">{count(v.workers)}</td>
-                <td class="error-of">
+                <td>
                   {v.pinned > 0 && v.workers === 0 ? (
                     <span class="bad">nobody goes on with {v.pinned === 1 ? "the pinned run" : "the pinned runs"}</span>
                   ) : (
