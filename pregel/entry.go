@@ -238,17 +238,21 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 	use, err := f.answer.Judge(resumes, f.policy.langGraph), error(nil)
 	switch use {
 	case answer.Refused:
-		if err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt); f.answer.Old {
-			err = fmt.Errorf("%w at this checkpoint: the thread went on from there; without an answer a run from there asks again", err)
-		}
+		err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
 	case answer.Ambiguous:
 		err = &AmbiguousResumeError{Pending: f.answer.Waiting}
 	case answer.Unknown:
 		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
 	case answer.Answered:
-		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored; without an answer the run goes on with what is left", f.thread, ErrNoInterrupt, f.answer.Answered)
+		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored", f.thread, ErrNoInterrupt, f.answer.Answered)
+		if !f.answer.Old {
+			err = fmt.Errorf("%w; without an answer the run goes on with what is left", err)
+		}
 	case answer.None, answer.One, answer.ByIDs, answer.Spent:
 		return use, nil
+	}
+	if f.answer.Old && (use == answer.Refused || use == answer.Answered) {
+		err = fmt.Errorf("%w; the thread went on from this checkpoint, and without an answer a run from there asks again", err)
 	}
 	return answer.None, err
 }

@@ -244,6 +244,41 @@ func (l *history) hears(t *testing.T, at, way, steer int) bool {
 	return true
 }
 
+// TestAnswerAtAnOldCheckpointAgain: an answer that was given where the thread has moved past, and whose node failed then,
+// may be given again, with or without its id, and the node hears it. Another one is refused.
+func TestAnswerAtAnOldCheckpointAgain(t *testing.T) {
+	for _, kind := range []string{"one", "two", "function", "inside", "deep inside"} {
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+			h := &hearing{}
+			g, at, o := askers[kind](t, h, graph.Options{Saver: watch(nil)}), pregel.Thread("t"), pregel.RunOptions{Durability: d}
+			res := must(g.Invoke(ctx, at, m{"steps": []string{"in"}}, o))
+			asked := must(g.GetState(ctx, at)).Address
+			must(g.Invoke(ctx, at, m{"steps": []string{"moved past"}}, o))
+			answers, others := m{}, m{}
+			for _, in := range res.Interrupts {
+				answers[in.ID], others[in.ID] = "new", "other"
+			}
+			h.fails = true
+			if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: answers}, o); !errors.Is(err, errBoom) {
+				t.Fatal(err)
+			}
+			for _, again := range []any{answers, "new"} {
+				h.heard = nil
+				if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: again}, o); !errors.Is(err, errBoom) || !slices.Contains(h.heard, any("new")) {
+					t.Errorf("%s, %s, %v: %v, heard %v", kind, d, again, err, h.heard)
+				}
+			}
+			if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: others}, o); !errors.Is(err, pregel.ErrNoInterrupt) {
+				t.Errorf("%s, %s: another answer: %v", kind, d, err)
+			}
+			h.fails, h.heard = false, nil
+			if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: answers}, o); err != nil || !slices.Contains(h.heard, any("new")) {
+				t.Errorf("%s, %s: %v, heard %v", kind, d, err, h.heard)
+			}
+		}
+	}
+}
+
 // TestAnswerAtAnOldCheckpoint: where the thread has moved past a checkpoint at which one of two questions waits, that one
 // is answered there, and the other, which has been answered, is not, not even with the same answer.
 func TestAnswerAtAnOldCheckpoint(t *testing.T) {

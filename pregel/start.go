@@ -171,17 +171,26 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		return a, err
 	}
 	inForce := l.pos.given.Answers
+	if a.Old { // those of tasks that have ended are not
+		open := answer.Unended(l.pos.pending)
+		inForce = maps.Clone(inForce)
+		maps.DeleteFunc(inForce, func(id string, _ any) bool { return !slices.Contains(open, id) })
+	}
 	maps.Copy(answered, inForce)
 	a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := inForce[id]; return ok })
-	a.Given = !a.Old && !byID && slices.ContainsFunc(slices.Collect(maps.Values(inForce)), func(v any) bool { return l.isSameAnswer(v, cmd.Resume) })
+	a.Given = !byID && slices.ContainsFunc(slices.Collect(maps.Values(inForce)), func(v any) bool { return l.isSameAnswer(v, cmd.Resume) })
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		v, known := answered[id]
+		_, works := inForce[id]
 		switch {
 		case !known && !asked[id]:
 			a.Unknown = append(a.Unknown, id)
-		case !slices.Contains(a.Waiting, id) && (a.Old || !known || !l.isSameAnswer(v, ids[id])):
+		case !slices.Contains(a.Waiting, id) && !(known && (works || !a.Old) && l.isSameAnswer(v, ids[id])):
 			a.Answered = append(a.Answered, id)
 		}
+	}
+	if a.Old && len(ids) > 0 && len(a.Waiting)+len(a.Unknown)+len(a.Answered) == 0 {
+		a.Given = true
 	}
 	if len(a.Waiting) == 0 && (!byID || a.Empty) {
 		if a.Given = a.Given || !a.Old && !byID && l.gaveBefore(cmd.Resume); !a.Given && !(a.Old && len(asked) > 0) {

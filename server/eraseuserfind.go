@@ -135,7 +135,13 @@ func (w whose) alone() bool { return w.user && !w.other }
 // whose is who has a part in a thread. If there is a record, that says whose it is: a run on it may have been given any
 // metadata. Else the thread of a child is the user's if that of its parent is, and the metadata of its checkpoints and runs
 // says it, and whose runs these are.
-func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w whose, err error) {
+func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (whose, error) {
+	return s.whoseBelow(ctx, o, id, map[string]bool{})
+}
+
+// whoseBelow is whose, of a thread below others, seen: a program can make its parents a circle.
+func (s *userErasure) whoseBelow(ctx context.Context, o *EraseOptions, id string, seen map[string]bool) (w whose, err error) {
+	seen[id] = true
 	t, ok, err := s.threads.records.get(ctx, id)
 	if errors.Is(err, errUndecoded) {
 		return w, nil
@@ -145,10 +151,10 @@ func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w 
 		return whose{w.user, !w.user}, err
 	}
 	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
-		if err != nil || r.Parent == "" || r.Parent == id {
+		if err != nil || r.Parent == "" || seen[r.Parent] {
 			break
 		}
-		if w, err := s.whose(ctx, o, r.Parent); err != nil || w.alone() {
+		if w, err := s.whoseBelow(ctx, o, r.Parent, seen); err != nil || w.alone() {
 			return w, err
 		}
 	}

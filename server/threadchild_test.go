@@ -5,6 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -68,6 +71,40 @@ func TestChildren(t *testing.T) {
 	root.until("the child is cancelled", func() bool {
 		return root.ok("GET", "/threads/"+child+"/runs/"+late, nil).text1("status") == "interrupted"
 	})
+}
+
+// TestParentsInACircle: a program can give the thread of a parent a run that the child's has started. Whose such threads are
+// nobody says.
+func TestParentsInACircle(t *testing.T) {
+	var queue runs.Queue
+	ann, _, root := operated(t, func(c *server.Config) { queue = c.Queue })
+	submit := func(thread string, parent *runs.Claim) (runs.Run, *runs.Claim) {
+		r := must(queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "elsewhere"}, Parent: parent}))
+		c, _, err := queue.Claim(t.Context(), "w", []string{"elsewhere"})
+		if err != nil || c == nil {
+			t.Fatal(c, err)
+		}
+		return r, c
+	}
+	a, b := uuid.NewString(), uuid.NewString()
+	first, c := submit(a, nil)
+	_, ofB := submit(b, c)
+	if err := queue.Finish(t.Context(), *c, runs.Outcome{Status: runs.Pending, Waiting: true, After: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	_ = must(queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: a, Graph: "elsewhere"}, Parent: ofB}))
+	if _, err := queue.Cancel(t.Context(), first.ID, runs.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := queue.Delete(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{a, b} {
+		ann.refused(404, "GET", "/threads/"+id, nil)
+		if list := root.ok("GET", "/stele/runs?thread_id="+id, nil); !strings.Contains(list.text, "parent_thread_id") {
+			t.Errorf("the parents are no circle: %s", list.text)
+		}
+	}
 }
 
 // watchedQueue does something when a run was deleted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -124,11 +125,9 @@ func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, o
 	}
 	var owner map[string]any
 	if g.Filter != nil {
-		parent, ok, err := s.parentOf(ctx, id, g)
-		if err != nil || !ok {
+		if owner, ok, err = s.ownerOf(ctx, id, g); err != nil || !ok {
 			return t, false, err
 		}
-		owner = parent.Metadata
 	}
 	info, ok, err := s.infoOf(ctx, id)
 	if err != nil || !ok {
@@ -142,19 +141,36 @@ func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, o
 	return t, err == nil, err
 }
 
-// parentOf is the thread that has started a thread as its child, whose user the child belongs to; ok is false if there is none
-// that the grant shows.
-func (s *threadAPI) parentOf(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
-	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
-		if errors.Is(err, runs.ErrUnreadable) || err == nil && r.Parent == "" {
-			return t, false, nil
+// ownerOf is what says whose the thread of a child is: of the nearest thread above it that has a record, the metadata that a
+// grant asks for. ok is false if there is none, or the grant does not show it.
+func (s *threadAPI) ownerOf(ctx context.Context, id string, g Grant) (owner map[string]any, ok bool, err error) {
+	for seen := map[string]bool{}; !seen[id]; { // a program can make its parents a circle
+		seen[id] = true
+		if id, err = s.parentOf(ctx, id); err != nil || id == "" {
+			return nil, false, err
 		}
-		if err != nil {
-			return t, false, err
+		t, ok, err := s.records.get(ctx, id)
+		if err != nil || ok && !g.admits(t.Metadata) {
+			return nil, false, err
 		}
-		return s.record(ctx, r.Parent, g)
+		if ok {
+			owner = maps.Clone(t.Metadata)
+			maps.DeleteFunc(owner, func(key string, _ any) bool { _, asked := g.Filter[key]; return !asked })
+			return owner, true, nil
+		}
 	}
-	return t, false, nil
+	return nil, false, nil
+}
+
+// parentOf is the thread that has started a thread as its child; "" if none has, or its run cannot be read.
+func (s *threadAPI) parentOf(ctx context.Context, id string) (string, error) {
+	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		if errors.Is(err, runs.ErrUnreadable) {
+			return "", nil
+		}
+		return r.Parent, err
+	}
+	return "", nil
 }
 
 // infoOf returns the saver's information about a thread; ok is false if it has none.

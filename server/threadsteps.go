@@ -28,12 +28,18 @@ func (s *threadAPI) steps(c *call, t thread) error {
 		}
 	}
 	shown["steps"] = append([]pregel.Step{}, steps...)
-	parent, ok, err := s.parentOf(c.ctx, t.ID, c.grant)
+	parent, err := s.parentOf(c.ctx, t.ID)
 	if err != nil {
 		return err
 	}
-	if ok {
-		shown["parent_thread_id"] = parent.ID
+	if parent != "" {
+		_, ok, err := s.record(c.ctx, parent, c.grant)
+		if err != nil {
+			return err
+		}
+		if ok {
+			shown["parent_thread_id"] = parent
+		}
 	}
 	return c.json(shown)
 }

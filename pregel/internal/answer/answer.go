@@ -154,8 +154,9 @@ type Facts struct {
 	// ByID: the answer is a map by the ids of questions. Empty: the map is empty.
 	ByID, Empty bool
 	// Old: the thread has moved past the checkpoint that the run begins with, or past one of a graph inside that
-	// the run was told. A question there that has an answer is not answered again, not even with the same one: its
-	// tasks would go on with the answer that they have.
+	// the run was told. A question there that has an answer is not answered again, not even with the same one, as
+	// its tasks would go on with the answer that they have; but one whose task has not ended since it was given the
+	// answer, as after a crash, may be given that again.
 	Old bool
 	// Waiting are the ids of the questions that wait, sorted. Unknown are the ids in the
 	// answer that nobody asked, and Answered those that have another answer already: of an answer without
@@ -175,7 +176,7 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		use = ByIDs
 	}
 	switch {
-	case !resumes && !langGraph, f.Old && len(f.Waiting) == 0 && !f.AtBreakpoint:
+	case !resumes && !langGraph, f.Old && len(f.Waiting) == 0 && !f.AtBreakpoint && !f.Given:
 		return Refused
 	case langGraph && f.ByID:
 		return use
