@@ -184,7 +184,10 @@ func passedField() graph.Field {
 		}
 		notes, _ := old.(map[string]any)
 		all, _ := notes["calls"].([]any)
-		all = slices.DeleteFunc(slices.Clone(all), func(n any) bool { return slices.Contains(spent, n) })
+		all = slices.DeleteFunc(slices.Clone(all), func(n any) bool {
+			_, isNote := n.(string) // what else is there, somebody else has put there, and it may not be comparable
+			return isNote && slices.Contains(spent, n)
+		})
 		return map[string]any{"message": notes["message"], "calls": all}
 	}))
 }

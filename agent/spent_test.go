@@ -130,3 +130,18 @@ func TestApprovalLapses(t *testing.T) {
 		t.Errorf("ran %d times, asked %+v", w.all, res.Interrupts)
 	}
 }
+
+// TestNotesOfAnother: state in place of the notes of gates that is none lets nothing pass, and makes no update fail.
+func TestNotesOfAnother(t *testing.T) {
+	m := model.NewScripted(model.Text("done"))
+	g := must(agent.New(m, agent.Options{Graph: graph.Options{Saver: newStore()}, Middleware: []agent.Middleware{
+		agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"wipe": {}}})}, Tools: tools([]string{"wipe"})}))
+	at := pregel.Thread("1")
+	must(g.Invoke(ctx, at, agent.Say("hi")))
+	odd := []any{map[string]any{}, []any{}, 1, nil, "x"}
+	for _, notes := range []any{map[string]any{"message": "x", "calls": odd}, map[string]any{"spent": odd}, map[string]any{"spent": odd, "calls": 1}} {
+		if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{AsNode: agent.NodeModel, Values: map[string]any{"gates_passed": notes}}); err != nil {
+			t.Errorf("%v: %v", notes, err)
+		}
+	}
+}

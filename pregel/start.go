@@ -171,9 +171,9 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		return a, err
 	}
 	inForce := l.pos.given.Answers
-	if a.Old { // those of tasks that have ended are not
+	if a.Old { // those of questions whose tasks have not ended
 		open := answer.Unended(l.pos.pending)
-		inForce = maps.Clone(inForce)
+		inForce = maps.Clone(answered)
 		maps.DeleteFunc(inForce, func(id string, _ any) bool { return !slices.Contains(open, id) })
 	}
 	maps.Copy(answered, inForce)

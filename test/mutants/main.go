@@ -153,12 +153,15 @@ func line(m *mutant, o outcome) string {
 // report is an error unless every mutant was killed.
 func report(mutants []*mutant, outcomes []outcome) error {
 	var left []string
+	late := 0
 	for i, o := range outcomes {
 		if o.verdict != killed {
 			left = append(left, mutants[i].name)
+		} else if strings.Contains(o.evidence, "test timed out") {
+			late++
 		}
 	}
-	fmt.Printf("%d mutants, %d killed\n", len(mutants), len(mutants)-len(left))
+	fmt.Printf("%d mutants, %d killed, %d of them by a time limit\n", len(mutants), len(mutants)-len(left), late)
 	if len(left) > 0 {
 		return fmt.Errorf("not killed: %s", strings.Join(left, ", "))
 	}

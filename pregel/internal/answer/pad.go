@@ -311,7 +311,7 @@ func MovedPast(ctx context.Context, s saver.Saver, at saver.Config, ids []string
 		if tup.Checkpoint.ID <= at.CheckpointID {
 			break
 		}
-		if ns := tup.Config.Namespace; !newer[ns] {
+		if ns := tup.Config.Namespace; ns == at.Namespace || !newer[ns] {
 			newer[ns] = true
 			continue
 		}
