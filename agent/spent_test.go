@@ -135,7 +135,7 @@ func TestApprovalLapses(t *testing.T) {
 func TestNotesOfAnother(t *testing.T) {
 	m := model.NewScripted(model.Text("done"))
 	g := must(agent.New(m, agent.Options{Graph: graph.Options{Saver: newStore()}, Middleware: []agent.Middleware{
-		agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"wipe": {}}})}, Tools: tools([]string{"wipe"})}))
+		agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})}, Tools: tools([]string{"echo"})}))
 	at := pregel.Thread("1")
 	must(g.Invoke(ctx, at, agent.Say("hi")))
 	odd := []any{map[string]any{}, []any{}, 1, nil, "x"}
