@@ -83,7 +83,8 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 		n, err := letters.Receive(ctx)
 		return object{"log": []string{fmt.Sprint("letter ", n)}}, err
 	}
-	h := open(t, t.TempDir(), func(c *server.Config) {
+	dir := t.TempDir()
+	h := open(t, dir, func(c *server.Config) {
 		c.Graphs["letters"] = must(builder().Node("get", get).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
 	})
 	begin := func() (run string) {
@@ -113,8 +114,24 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 	if err != nil || rep.Threads != 1 {
 		t.Fatalf("%+v, %v", rep, err)
 	}
-	if left := must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_signals__"}})); len(left) > 0 {
-		t.Errorf("left: %v", left)
+	left := func() int {
+		return len(must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_signals__"}})))
+	}
+	if n := left(); n > 0 {
+		t.Errorf("%d items are left", n)
+	}
+	run = begin()
+	send(1)
+	h.ended(someID, run)
+	send(2)
+	h.shut()
+	h = open(t, dir, nil) // without the graph
+	if left() == 0 {
+		t.Error("there are no signals")
+	}
+	h.ok("DELETE", "/threads/"+someID, nil)
+	if n := left(); n > 0 {
+		t.Errorf("a server without the graph leaves %d items", n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,30 +23,25 @@ func startStudio(t *testing.T, args ...string) (at string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
+	var errs bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		var errs bytes.Buffer
 		c := run(ctx, append([]string{"studio", "--listen", "127.0.0.1:0"}, args...), in, &errs)
+		code <- c
 		_ = in.CloseWithError(io.ErrUnexpectedEOF)
-		if c != exitDone {
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if c := <-code; c != exitDone {
 			t.Errorf("stele studio %v ended with code %d: %s", args, c, errs.String())
 		}
-		code <- c
-	}()
+	})
+	t.Cleanup(stop)
 	line := make([]byte, 100)
 	n, err := out.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			<-code
-		}
-	}
-	t.Cleanup(stop)
 	return strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "studio at ")), stop
 }
 
