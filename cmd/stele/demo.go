@@ -116,7 +116,10 @@ func demoThreads(ctx context.Context, g *pregel.Graph) error {
 	if _, err := g.Invoke(ctx, fork, approve); err != nil {
 		return err
 	}
+	if _, err := g.Invoke(ctx, waiting.Address, nil); err != nil { // it asks again
+		return err
+	}
 	other := pregel.Command{Resume: map[string]any{"decisions": []any{map[string]any{"type": "reject", "message": "Ann is away."}}}}
-	_, err = g.Invoke(ctx, waiting.Address, other)
+	_, err = g.Invoke(ctx, fork, other)
 	return err
 }
