@@ -125,7 +125,9 @@ func TestSignalsOfADeletedThread(t *testing.T) {
 	h.ended(someID, run)
 	send(2)
 	h.shut()
-	h = open(t, dir, nil) // without the graph
+	h = open(t, dir, func(c *server.Config) { // without the graph, or another one with that store
+		c.Graphs = map[string]*pregel.Graph{"other": must(builder().Node("get", get).Sequence(graph.Start, "get").Compile(graph.Options{Name: "other", Saver: c.Saver}))}
+	})
 	if left() == 0 {
 		t.Error("there are no signals")
 	}
