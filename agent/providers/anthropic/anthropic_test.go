@@ -185,6 +185,12 @@ func TestSystem(t *testing.T) {
 	if want := []any{"user", "assistant", "user"}; !slices.Equal(roles, want) {
 		t.Errorf("turns of %q", roles)
 	}
+	// What is wrong is named by where it stands in the request, not behind the system messages.
+	list = []message.Message{message.Human("a"), {Type: "chat"}, message.System("b"), message.System("c")}
+	_, err = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: list})
+	if !errors.Is(err, model.ErrRequest) || !strings.Contains(err.Error(), `message 1: its type is "chat"`) {
+		t.Errorf("a message of another type: %v", err)
+	}
 }
 
 // FuzzStream: an answer of any bytes is an answer or a typed error.

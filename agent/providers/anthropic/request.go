@@ -25,14 +25,18 @@ type turn struct {
 
 // convert puts messages into Anthropic's form. system is a text, a list of blocks, or nil.
 func convert(list []message.Message) (system any, turns []turn, err error) {
+	for i, m := range list {
+		switch m.Type {
+		case message.TypeHuman, message.TypeSystem, message.TypeAI, message.TypeTool:
+		default:
+			return nil, nil, fmt.Errorf("%w: message %d: its type is %q", model.ErrRequest, i, m.Type)
+		}
+	}
 	// Anthropic has one system prompt, before all turns. What a later system message says counts as much there; in a
 	// turn of the person it would count less.
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b message.Message) int { return rank(a) - rank(b) })
-	merged, err := merge(list)
-	if err != nil {
-		return nil, nil, err
-	}
+	merged := merge(list)
 	last := -1
 	for i, m := range merged {
 		if m.Type != message.TypeSystem {
@@ -128,15 +132,10 @@ func trimEnd(content any) {
 }
 
 // merge makes results of tools parts of a person's turn, and joins turns of one side.
-func merge(list []message.Message) ([]message.Message, error) {
-	var out []message.Message
-	for i, m := range list {
-		switch m.Type {
-		case message.TypeHuman, message.TypeSystem, message.TypeAI:
-		case message.TypeTool:
+func merge(list []message.Message) (out []message.Message) {
+	for _, m := range list {
+		if m.Type == message.TypeTool {
 			m = result(m)
-		default:
-			return nil, fmt.Errorf("%w: message %d: its type is %q", model.ErrRequest, i, m.Type)
 		}
 		if n := len(out) - 1; n >= 0 && m.Type == out[n].Type && m.Type != message.TypeAI {
 			out[n].Blocks = slices.Concat(blocks(out[n]), blocks(m))
@@ -145,7 +144,7 @@ func merge(list []message.Message) ([]message.Message, error) {
 		}
 		out = append(out, m)
 	}
-	return out, nil
+	return out
 }
 
 func blocks(m message.Message) []any {
