@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
@@ -14,6 +15,7 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 )
 
 // made is one call in the body of a workflow: of the function name, with n. A function called "loose"
@@ -632,6 +634,90 @@ func TestInputThatTheStateChanges(t *testing.T) {
 					t.Errorf("%+v, %v, %d quotes", res, err, quotes)
 				}
 			})
+		}
+	}
+}
+
+// What a call wrote that had failed in runs before is stored whole, whatever the failures left: the call does not run again,
+// its record and its items are there, and a changed body is refused.
+func TestRecordBehindAFailure(t *testing.T) {
+	homes(t, store.Options{}, func(t *testing.T, h home) {
+		for _, d := range allDurabilities {
+			for _, way := range []string{"a run fails", "two runs fail", "the body is tried again"} {
+				behindAFailure(t, h, d, way)
+			}
+		}
+	})
+}
+
+// behindAFailure has a call fail once, also again behind its question, or before its body is tried again, and then end.
+func behindAFailure(t *testing.T, h home, d pregel.Durability, way string) {
+	ended := map[string]int{}
+	name, asks, fails := "f", false, true
+	call := func(ctx context.Context, n int) (int, error) {
+		info, _ := pregel.Task(ctx)
+		for _, key := range []string{"a", "b"} {
+			if err := info.Store.Put(ctx, facts, key, map[string]any{"n": n}); err != nil {
+				return 0, err
+			}
+		}
+		if asks {
+			if _, err := pregel.Ask(ctx, "which?"); err != nil {
+				return 0, err
+			}
+		}
+		if fails {
+			fails = way != "the body is tried again"
+			return 0, errDead
+		}
+		ended[name]++
+		return n, nil
+	}
+	o := pregel.EntrypointOptions{Options: pregel.Options{Saver: h.saver, Store: h.items, AtomicStore: true}}
+	if way == "the body is tried again" {
+		o.Retry = []pregel.RetryPolicy{{MaxAttempts: 2, InitialInterval: time.Microsecond, RetryOn: func(error) bool { return true }}}
+	}
+	g := must(pregel.Entrypoint("flow", func(ctx context.Context, n int) (int, error) {
+		if _, err := pregel.NewTask(name, call).Call(ctx, n); err != nil {
+			return 0, err
+		}
+		_, err := pregel.Ask(ctx, "go on?")
+		return 7, err
+	}, o))
+	thread := fmt.Sprint(d, ", ", way)
+	run := func(what string, input any, want error) {
+		t.Helper()
+		if _, err := g.Invoke(ctx, pregel.Thread(thread), input, pregel.RunOptions{Durability: d}); !errors.Is(err, want) {
+			t.Fatalf("%s: %s: %v", thread, what, err)
+		}
+	}
+	if way == "the body is tried again" {
+		run("the body asks", 1, nil)
+	} else {
+		run("it fails", 1, errDead)
+		if way == "two runs fail" {
+			asks = true
+			run("it asks", nil, nil)
+			run("it is answered, and fails", pregel.Command{Resume: "this"}, errDead)
+		}
+		fails = false
+		run("the body asks", nil, nil)
+	}
+	told := must(pregel.Steps(ctx, h.saver, pregel.Thread(thread)))
+	if got := inLines(told); fmt.Sprint(got) != "[call f: done 1, 1 attempts]" || told[0].Began.IsZero() {
+		t.Errorf("%s: the steps are %v", thread, got)
+	}
+	name = "other"
+	run("a changed body", pregel.Command{Resume: "yes"}, pregel.ErrCallMismatch)
+	name = "f"
+	run("the former body", pregel.Command{Resume: "yes"}, nil)
+	if fmt.Sprint(ended) != "map[f:1]" {
+		t.Errorf("%s: calls that ended: %v", thread, ended)
+	}
+	h.knows(t, "a", "b")
+	for _, key := range []string{"a", "b"} {
+		if err := h.items.Delete(ctx, facts, key); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -41,6 +41,7 @@ type position struct {
 
 	threadState
 	has       map[string]bool          // the tasks that pending may have writes of
+	sources   map[string][]int         // the indexes at which failures that are stored name their tasks, sorted, by task
 	outputs   map[string][]write       // outputsOf(pending); nil: nobody has asked since the superstep began
 	scanned   int                      // pending writes that were gone over, for tests
 	written   map[string]bool          // tasks of the superstep that wrote during this run
@@ -122,7 +123,7 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 
 // load begins at a stored checkpoint, or with an empty thread if saved is nil.
 func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
-	p.has, p.written, p.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	p.has, p.written, p.reapplied, p.sources = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]int{}
 	base := p.place
 	if p.threadState, err = p.run.g.load(ctx, p.run.saver, saved); err != nil {
 		return err
@@ -131,6 +132,11 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		p.md, p.place = saver.Metadata{"step": -2}, saver.Config{ThreadID: base.ThreadID, Namespace: base.Namespace}
 	} else {
 		_, p.stopped = withoutStops(saved.PendingWrites)
+		for _, w := range saved.PendingWrites {
+			if w.Channel == chErrorSource {
+				p.hasSource(w.TaskID, w.Index)
+			}
+		}
 		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
 	p.pending, p.calls, p.told, p.waits, p.given = takeRecords(p.pending)
@@ -397,7 +403,12 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		}
 		toStore = append(toStore, writes...)
 	} else if p.has[taskID] {
+		writes = p.besideSources(taskID, node, writes)
+		toStore = writes
 		p.pending = slices.DeleteFunc(p.scan(), func(w answer.Write) bool { return w.TaskID == taskID })
+	}
+	if n := slices.IndexFunc(writes, func(w write) bool { return w.channel == chErrorSource }); n >= 0 {
+		p.hasSource(taskID, n)
 	}
 	p.has[taskID] = true
 	var encoded []saver.Write
@@ -415,6 +426,27 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		}
 	}
 	return encoded, nil
+}
+
+// hasSource notes that a failure of a task names it at an index of its writes.
+func (p *position) hasSource(taskID string, index int) {
+	if at, found := slices.BinarySearch(p.sources[taskID], index); !found {
+		p.sources[taskID] = slices.Insert(p.sources[taskID], at, index)
+	}
+}
+
+// besideSources are writes of a task that ended with what its failures before have stored among them. Of two writes with
+// one index savers keep the first, so the task's others must have other indexes.
+func (p *position) besideSources(taskID, node string, writes []write) []write {
+	if !outputs(writes) {
+		return writes
+	}
+	for _, n := range p.sources[taskID] {
+		if n < len(writes) {
+			writes = slices.Insert(slices.Clone(writes), n, write{chErrorSource, node})
+		}
+	}
+	return writes
 }
 
 // lastSpecials keeps the last write of each channel if all are special. Otherwise it
@@ -675,6 +707,7 @@ func (p *position) forgetStep() {
 	clear(p.pending) // nobody keeps the list
 	p.pending, p.outputs = p.pending[:0], nil
 	clear(p.has)
+	clear(p.sources)
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
 	p.calls.forget()

@@ -375,7 +375,10 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	if len(list) == 0 {
 		return nil
 	}
-	if err := cmp.Or(errors.Join(l.adopt(t, list), l.keepProgress(t, list)), l.recordAsked(t)); err != nil {
+	if err := errors.Join(l.adopt(t, list), l.keepProgress(t, list)); err != nil {
+		return err
+	}
+	if err := l.recordAsked(t); err != nil {
 		return err
 	}
 	record := append([]write{{chInterrupt, list}}, answersOf(writes)...)
