@@ -23,8 +23,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// onWorkflows is a server with the workflow `order`, which starts the workflow `parcel`, and with an agent of which a
-// graph inside asks.
+// onWorkflows is a server with the workflow `order`, which starts the workflow `parcel`, `post`, which starts `letter`,
+// and with an agent of which a graph inside asks.
 func onWorkflows(t *testing.T) backend {
 	t.Helper()
 	must := func(err error) {
@@ -78,7 +78,18 @@ func onWorkflows(t *testing.T) backend {
 	house, err := graph.For[message.State]().Subgraph("painter", helper.Untyped()).Edge(graph.Start, "painter").Compile(graph.Options{Name: "house", Saver: saver})
 	must(err)
 
-	graphs := map[string]*pregel.Graph{"order": order, "parcel": parcel, "house": house.Untyped()}
+	letters := pregel.NewChild[string, string]("letter")
+	post, err := pregel.Entrypoint("post", func(ctx context.Context, to string) (string, error) { return letters.Call(ctx, to) }, o)
+	must(err)
+	letter, err := pregel.Entrypoint("letter", func(ctx context.Context, to string) (string, error) {
+		if _, err := there.Receive(ctx); err != nil {
+			return "", err
+		}
+		return pregel.AskFor[string](ctx, "Who has taken it?")
+	}, o)
+	must(err)
+
+	graphs := map[string]*pregel.Graph{"order": order, "parcel": parcel, "post": post, "letter": letter, "house": house.Untyped()}
 	api, err := server.New(server.Config{Graphs: graphs, Saver: saver, Store: items, Queue: queue, Auth: server.NoAuth()})
 	must(err)
 	t.Cleanup(func() { _ = api.Close() })
@@ -160,6 +171,21 @@ func TestWorkflow(t *testing.T) {
 	p.see("the version, and its worker", `[...document.querySelectorAll(".versions tbody tr")].some(e => e.innerText.includes("order") && e.innerText.includes("seven") && e.innerText.includes("this server's"))`)
 	p.check(axe(t), "versions")
 	p.picture("versions")
+}
+
+// How far a child is changes on the page of its parent, though the parent does not change.
+func TestChildOfAWorkflow(t *testing.T) {
+	chromium(t)
+	b := onWorkflows(t)
+	thread := b.begun(t, "post", "to ada")
+	p := open(t, serve(t, b))
+	p.show("#/threads/" + thread)
+	p.see("that its child sleeps", `document.querySelector(".steps .status")?.innerText === "sleeping" && document.querySelector("main .bar .status")?.innerText === "sleeping"`)
+	var child string
+	p.eval(`document.querySelector(".steps a").getAttribute("href").split("/").at(-1)`, &child)
+	b.call(t, "POST", "/stele/threads/"+child+"/signals/there", map[string]any{"value": "at the door"}, nil)
+	p.see("that its child asks", `document.querySelector(".steps .status")?.innerText === "waiting" && document.querySelector("main .bar .status")?.innerText === "sleeping"`)
+	p.picture("child-asks")
 }
 
 // The question of a graph inside comes with what was said there.

@@ -12,10 +12,17 @@ const looks: Record<string, string> = { done: "done", failed: "error", "timed ou
 
 const Pill = ({ name }: { name: string }) => <span class={"status " + (looks[name] ?? "")}>{visible(name)}</span>;
 
+const nameOf = (thread: Thread) => {
+  const status = word(thread.stele_status) || word(thread.status);
+  return names[status] ?? status;
+};
+
+// isOpen tells a thread that goes on, or that somebody may go on with, from one that has ended.
+export const isOpen = (thread: Thread) => !["done", "failed"].includes(nameOf(thread));
+
 // Status is how far a thread is, in a word. One that waits for an instant or a signal sleeps, whatever the server calls it.
 export function Status({ thread }: { thread: Thread }) {
-  const status = word(thread.stele_status) || word(thread.status);
-  const name = names[status] ?? status;
+  const name = nameOf(thread);
   return <Pill name={name === "waiting" && sleepOf(thread) ? "sleeping" : name} />;
 }
 

@@ -3,12 +3,12 @@
 
 import { titleOf } from "./about";
 import { api } from "./api";
-import { useLoad } from "./load";
+import { useEvery, useLoad } from "./load";
 import { inWords } from "./questions";
 import { link } from "./route";
 import { info } from "./session";
-import { Status } from "./status";
-import { count, Id, list, minute, spent, Text, Time, visible } from "./text";
+import { isOpen, Status } from "./status";
+import { count, Id, list, minute, spent, Text, Time, visible, word } from "./text";
 import type { Step, Steps, Thread } from "./types";
 import { Value } from "./value";
 
@@ -30,7 +30,7 @@ export function Workflow({ told }: { told: Steps }) {
       {steps.length > 0 && (
         <section aria-label="Workflow steps">
           <h3>Workflow steps</h3>
-          {!!told.left_out && <p class="note">{count(told.left_out)} earlier ones are not shown.</p>}
+          {!!told.left_out && <p class="note">{count(told.left_out)} that ended are not shown.</p>}
           <ol class="steps">
             {steps.map((s, i) => (
               <StepOf key={i} step={s} child={s.thread_id === undefined ? undefined : threads.get(s.thread_id)} />
@@ -42,17 +42,27 @@ export function Workflow({ told }: { told: Steps }) {
   );
 }
 
-// mostChildren is of how many children the threads are asked for.
+// mostChildren is of how many children, the last ones, the threads are asked for.
 const mostChildren = 200;
 
-// useChildren are the threads of children, by id, as their list shows them. Those that nobody has begun are none.
+// useChildren are the threads of children, by id, as their list shows them. Those that nobody has begun are none. They change
+// while the parent does not, so they are asked for again until all have ended.
 function useChildren(told: Steps): Map<string, Thread> {
-  const ids = told.steps.flatMap((s) => s.thread_id ?? []).slice(0, mostChildren);
+  const children = told.steps.filter((s) => s.thread_id !== undefined).slice(-mostChildren);
+  const ids = children.flatMap((s) => s.thread_id ?? []);
   const found = useLoad(async () => {
     const threads = ids.length ? await api.threads({ ids, limit: ids.length, offset: 0, stele_values: "about" }) : [];
     return new Map(threads.map((t) => [t.thread_id, t]));
   }, [JSON.stringify(told.steps)]);
-  return found.value ?? new Map();
+  const threads = found.value ?? new Map<string, Thread>();
+  useEvery(2500, () => {
+    const open = children.some((s) => {
+      const thread = threads.get(word(s.thread_id));
+      return thread ? isOpen(thread) : s.state === "waiting" || s.state === "begun";
+    });
+    if (open && !found.loading) found.again();
+  });
+  return threads;
 }
 
 function StepOf({ step: s, child }: { step: Step; child: Thread | undefined }) {
