@@ -3,7 +3,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,6 +18,8 @@ import (
 	"github.com/stele-go/stele/engine/enginetest"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
 )
@@ -126,5 +132,70 @@ func TestEraseThreadsGoesOn(t *testing.T) {
 				t.Errorf("%s is in %s", id, name)
 			}
 		}
+	}
+}
+
+// onceErased is a context that ends when erasures are pending.
+type onceErased struct {
+	context.Context
+	d *disk.Saver
+}
+
+// Err implements context.Context.
+func (c onceErased) Err() error {
+	if n, err := c.d.PendingErasures(); n > 0 || err != nil {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEraseThreadsOfManyChildren: of a thread that a filter finds, and whose children are more than one commit erases, nothing is
+// left when the call is repeated that was interrupted behind the first commit: no thread of a child, and no note of it.
+func TestEraseThreadsOfManyChildren(t *testing.T) {
+	for _, children := range []int{62, 63, 64, 70} { // the first commit ends before the notes, between them and the parent, …
+		t.Run(fmt.Sprint(children), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			d, err := disk.Open(dir, disk.Options{ManualWork: true})
+			must(t, err)
+			defer func() { must(t, d.Close()) }()
+			put := func(thread string, m saver.Metadata) {
+				_, err := d.Put(t.Context(), saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: "1"}, m, nil)
+				must(t, err)
+			}
+			items, err := store.On(d, store.Options{})
+			must(t, err)
+			queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
+			must(t, err)
+			_, err = queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "A-Q7Z", Graph: "g"}})
+			must(t, err)
+			parent, _, err := queue.Claim(t.Context(), "w", []string{"g"})
+			must(t, err)
+			put("A-Q7Z", saver.Metadata{"user": "ada"})
+			put("other", nil)
+			for i := range children {
+				id := fmt.Sprintf("CHILD-%d-Q7Z", i)
+				put(id, nil)
+				_, err := queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: id, Graph: "g"}, Parent: parent})
+				must(t, err)
+			}
+			must(t, queue.Finish(t.Context(), *parent, runs.Outcome{Status: runs.Error, Error: "x"}))
+			must(t, items.Close())
+			o := admin.EraseOptions{Metadata: map[string]any{"user": "ada"}, Beside: (&erased{}).beside(slog.New(slog.DiscardHandler))}
+			if _, err := admin.EraseOpen(onceErased{t.Context(), d}, d, o); !errors.Is(err, saver.ErrEraseUnfinished) || !errors.Is(err, context.Canceled) {
+				t.Fatalf("interrupted: %v", err)
+			}
+			_, err = admin.EraseOpen(t.Context(), d, o)
+			must(t, err)
+			for info, err := range d.Threads(t.Context(), saver.ThreadQuery{}) {
+				if err != nil || info.ThreadID != "other" {
+					t.Errorf("%s is left, %v", info.ThreadID, err)
+				}
+			}
+			for name, content := range enginetest.Scan(t, vfs.OS{}, dir, nil) {
+				if strings.Contains(string(content), "-Q7Z") {
+					t.Errorf("an id is in %s", name)
+				}
+			}
+		})
 	}
 }

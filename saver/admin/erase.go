@@ -27,7 +27,8 @@ type EraseOptions struct {
 	Progress func(Progress) // may be nil
 	// Beside, unless it is nil, removes what others keep of the threads in the store beside their checkpoints, such as runs,
 	// before these are erased; with dry it only looks. It gets all threads that were found. It returns further threads that
-	// go with them, and namespace prefixes of its own notes on that.
+	// go with them, and before them, in that order, and namespace prefixes of its own notes on that, which go between: by the
+	// threads that were found a call that is repeated finds what is left of both.
 	Beside func(ctx context.Context, d *disk.Saver, threads []string, dry bool) (more []string, notes [][]string, err error)
 }
 
@@ -129,16 +130,16 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	if err != nil {
 		return nil, err
 	}
-	var notes [][]string
+	var before disk.EraseRequest
 	if o.Beside != nil && len(req.Threads) > 0 {
-		var more []string
-		if more, notes, err = o.Beside(ctx, d, req.Threads, o.DryRun); err != nil {
+		if before.Threads, before.Items, err = o.Beside(ctx, d, req.Threads, o.DryRun); err != nil {
 			return nil, err
 		}
-		req.Threads = append(req.Threads, more...)
+		req.Before = &before
 	}
 	rep := &EraseReport{Dir: dir, DryRun: o.DryRun}
-	if rep.ErasePlan, err = d.PlanErase(ctx, req); err != nil {
+	told := disk.EraseRequest{Threads: slices.Concat(before.Threads, req.Threads), Items: req.Items} // no notes
+	if rep.ErasePlan, err = d.PlanErase(ctx, told); err != nil {
 		return nil, err
 	}
 	if rep.Pending, err = d.PendingErasures(); err != nil {
@@ -161,7 +162,6 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	}
 	rep.Bucket = d.Health().Replica != nil && !o.DryRun
 	if !o.DryRun {
-		req.Items = append(slices.Clone(req.Items), notes...)
 		if err := d.EraseRequest(ctx, req); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,10 @@ const eraseBatch = 64
 
 // EraseRequest says what Saver.EraseRequest erases in one rewrite of the store's files.
 type EraseRequest struct {
-	// Threads are the ids of threads to erase, with the signals to each that the store has (package pregel).
+	// Before, unless it is nil, is erased before the rest, by the same rewrite: what a call that is repeated finds by the
+	// rest alone. Its own Before and Progress are not used.
+	Before *EraseRequest
+	// Threads are the ids of threads to erase, in that order, with the signals to each that the store has (package pregel).
 	Threads []string
 	// Items are namespace prefixes of the long-term store (package store): the items of
 	// each namespace, and of all below it, are erased. A prefix has at least one label.
@@ -44,10 +47,10 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 // not remembered: an item that is put later is accepted. An empty request finishes pending erasures, as
 // FinishErasures does.
 //
-// Threads and namespaces are deleted in commits of up to 64, each of them whole. If a later commit
-// fails the error matches ErrEraseUnfinished: the rest is as it was.
+// Threads, and behind them namespaces, are deleted in the order of the request, in commits of up to 64, each of them
+// whole. If a later commit fails the error matches ErrEraseUnfinished: the rest is as it was.
 func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
-	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
+	if err := req.validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -73,6 +76,23 @@ func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
 	return nil
 }
 
+// parts are what is erased one behind the other.
+func (r EraseRequest) parts() []EraseRequest {
+	if r.Before == nil {
+		return []EraseRequest{r}
+	}
+	return []EraseRequest{*r.Before, r}
+}
+
+func (r EraseRequest) validate() error {
+	for _, part := range r.parts() {
+		if err := rules.ValidateErase(part.Threads, part.Items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // doomed is a partition that will be erased: a thread, or a namespace of items.
 type doomed struct {
 	id      string
@@ -80,7 +100,7 @@ type doomed struct {
 	pending string // key of the note that its erasure is pending
 }
 
-// doomed returns the partitions that a request erases. A prefix itself is one of them, so that its
+// doomed returns the partitions that a request erases, in its order. A prefix itself is one of them, so that its
 // erasure is recorded even if no item is left below it.
 func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 	var all []doomed
@@ -97,25 +117,32 @@ func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 			return strings.HasPrefix(t.ID, prefix)
 		})
 	}
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
-		thread := doomed{id: layout.ThreadKey(id), thread: id, pending: layout.ErasedHash(s.e.StoreID(), id)}
-		inbox, former := layout.Inbox(id)
-		for _, labels := range [][]string{inbox, former} { // before the thread, by which a filter finds it again
-			if err := below(layout.ItemsKey(labels), thread.pending); err != nil {
+	known := map[string]bool{}
+	for _, part := range req.parts() {
+		for _, id := range part.Threads {
+			if known[id] {
+				continue
+			}
+			known[id] = true
+			thread := doomed{id: layout.ThreadKey(id), thread: id, pending: layout.ErasedHash(s.e.StoreID(), id)}
+			inbox, former := layout.Inbox(id)
+			for _, labels := range [][]string{inbox, former} { // before the thread, by which a filter finds it again
+				if err := below(layout.ItemsKey(labels), thread.pending); err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, thread)
+		}
+		for _, labels := range part.Items {
+			prefix := layout.ItemsKey(labels)
+			note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
+			begin := len(all)
+			if err := below(prefix, note.pending); err != nil {
 				return nil, err
 			}
-		}
-		all = append(all, thread)
-	}
-	for _, labels := range req.Items {
-		prefix := layout.ItemsKey(labels)
-		note := doomed{id: prefix, pending: layout.ErasedHash(s.e.StoreID(), prefix)}
-		begin := len(all)
-		if err := below(prefix, note.pending); err != nil {
-			return nil, err
-		}
-		if begin == len(all) || all[begin].id != prefix {
-			all = slices.Insert(all, begin, note)
+			if begin == len(all) || all[begin].id != prefix {
+				all = slices.Insert(all, begin, note)
+			}
 		}
 	}
 	return all, nil

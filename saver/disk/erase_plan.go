@@ -9,13 +9,12 @@ import (
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver/layout"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // ErasePlan says what an EraseRequest would erase.
 type ErasePlan struct {
 	Threads []ErasedThread `json:"threads"` // in the order of their ids
-	Items   []ErasedItems  `json:"items"`   // as the request has the prefixes
+	Items   []ErasedItems  `json:"items"`   // as the request has the prefixes, those of Before first
 }
 
 // ErasedThread is a thread of an ErasePlan. All but its id and its signals is zero if it is not there; its
@@ -48,7 +47,7 @@ type ErasedItems struct {
 // it too. It reads the index of the threads and namespaces, but no value.
 func (s *Saver) PlanErase(ctx context.Context, req EraseRequest) (ErasePlan, error) {
 	plan := ErasePlan{Threads: []ErasedThread{}, Items: []ErasedItems{}}
-	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
+	if err := req.validate(); err != nil {
 		return plan, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -59,14 +58,20 @@ func (s *Saver) PlanErase(ctx context.Context, req EraseRequest) (ErasePlan, err
 		return plan, err
 	}
 	defer v.Release()
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
+	var threads []string
+	var prefixes [][]string
+	for _, part := range req.parts() {
+		threads, prefixes = append(threads, part.Threads...), append(prefixes, part.Items...)
+	}
+	slices.Sort(threads)
+	for _, id := range slices.Compact(threads) {
 		th, err := planThread(ctx, v, id)
 		if err != nil {
 			return plan, err
 		}
 		plan.Threads = append(plan.Threads, th)
 	}
-	for _, prefix := range req.Items {
+	for _, prefix := range prefixes {
 		items, err := planItems(ctx, v, prefix)
 		if err != nil {
 			return plan, err

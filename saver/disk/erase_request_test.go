@@ -188,7 +188,7 @@ func (c onceErased) Err() error {
 }
 
 // TestEraseRequestCancelled: a request whose context ends between two commits says that
-// some of it is deleted; the same request again does the rest.
+// some of it is deleted, the first of the request; the same request again does the rest.
 func TestEraseRequestCancelled(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
@@ -202,6 +202,11 @@ func TestEraseRequestCancelled(t *testing.T) {
 	must(t, err)
 	if threads+pending != 100 || pending == 0 || threads == 0 || spaces != len(w.private) {
 		t.Fatalf("%d threads and %d namespaces left, %d pending", threads, spaces, pending)
+	}
+	for i, id := range w.req.Threads {
+		if _, there, err := saver.ThreadOf(t.Context(), s, id); err != nil || there != (i >= pending) {
+			t.Errorf("thread %d of the request is there: %t, %v; %d are erased", i, there, err, pending)
+		}
 	}
 	must(t, s.EraseRequest(t.Context(), w.req))
 	w.wantForgotten(t, mem, s)
