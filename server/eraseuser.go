@@ -465,7 +465,7 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 		return err
 	}
 	for _, id := range f.childrenFirst() {
-		if err := s.removeThread(ctx, o, id, f.threads[id]); err != nil {
+		if err := s.removeThread(ctx, o, id, f); err != nil {
 			return err
 		}
 	}
@@ -478,7 +478,7 @@ func (s *userErasure) endParents(ctx context.Context, o *EraseOptions, f *usersT
 		if f.threads[child] == nil || f.threads[parent] == nil {
 			continue
 		}
-		w, err := s.whose(ctx, o, parent) // it may have been given away
+		w, err := s.whose(ctx, o, parent, f.owned) // it may have been given away
 		if err == nil && w.alone() {
 			_, err = s.threads.endRuns(ctx, parent)
 		}
@@ -529,8 +529,9 @@ func (s *userErasure) clearConfig(ctx context.Context, r runs.Run) error {
 
 // removeThread removes a thread of the user, with all that is on it, unless it is another's since it was found: it was
 // given away, or somebody has made one of its id anew.
-func (s *userErasure) removeThread(ctx context.Context, o *EraseOptions, id string, on *usersThread) error {
-	if w, err := s.whose(ctx, o, id); err != nil || !w.alone() {
+func (s *userErasure) removeThread(ctx context.Context, o *EraseOptions, id string, f *usersThings) error {
+	on := f.threads[id]
+	if w, err := s.whose(ctx, o, id, f.owned); err != nil || !w.alone() {
 		return err
 	}
 	if err := s.deleteSubmitters(ctx, on.crons, on.schedules); err != nil {
@@ -539,7 +540,7 @@ func (s *userErasure) removeThread(ctx context.Context, o *EraseOptions, id stri
 	if err := s.threads.crons.removeOf(ctx, id); err != nil {
 		return err
 	}
-	gone, err := s.removeOwned(ctx, o, id, on)
+	gone, err := s.removeOwned(ctx, o, id, f)
 	if err != nil || !gone {
 		return err
 	}
@@ -547,12 +548,12 @@ func (s *userErasure) removeThread(ctx context.Context, o *EraseOptions, id stri
 }
 
 // removeOwned is removeThread under the lock of the thread.
-func (s *userErasure) removeOwned(ctx context.Context, o *EraseOptions, id string, on *usersThread) (gone bool, err error) {
+func (s *userErasure) removeOwned(ctx context.Context, o *EraseOptions, id string, f *usersThings) (gone bool, err error) {
 	defer s.threads.locks.thread(id)()
-	if w, err := s.whose(ctx, o, id); err != nil || !w.alone() {
+	if w, err := s.whose(ctx, o, id, f.owned); err != nil || !w.alone() {
 		return false, err
 	}
-	if err := s.deleteActions(ctx, on.actions); err != nil {
+	if err := s.deleteActions(ctx, f.threads[id].actions); err != nil {
 		return false, err
 	}
 	if err := s.threads.unfinished.delete(ctx, id); err != nil {

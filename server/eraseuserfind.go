@@ -24,6 +24,8 @@ type usersThings struct {
 	shared     map[string]bool   // threads that are not the user's alone: true if no record says so
 	runs       map[string]string // their threads, by id
 	parents    map[string]string // of threads that children run on, as runs say
+	owned      ownedBy
+	notes      [][]string // namespaces of the store that note children, if threads are erased and not a user
 	crons      []cron
 	assistants []string
 	actions    []deferredAction
@@ -46,20 +48,27 @@ func (f *usersThings) nothing() bool {
 }
 
 func newThings() *usersThings {
-	return &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}, parents: map[string]string{}}
+	return &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}, parents: map[string]string{}, owned: ownedBy{}}
 }
 
 // childrenFirst are the threads that were found, those of children before those of their parents: a child is the user's
 // because its parent is.
 func (f *usersThings) childrenFirst() []string {
-	depth := func(id string) (n int) {
-		for parent := f.parents[id]; f.threads[parent] != nil && n < len(f.threads); parent = f.parents[parent] {
-			n++
+	depth := map[string]int{}
+	for id := range f.threads {
+		var chain []string
+		at := id
+		for ; f.threads[at] != nil && depth[at] == 0; at = f.parents[at] {
+			depth[at] = -1 // until it is known: a program can make its parents a circle
+			chain = append(chain, at)
 		}
-		return n
+		above := max(depth[at], 0)
+		for i, id := range slices.Backward(chain) {
+			depth[id] = above + len(chain) - i
+		}
 	}
 	ids := slices.Sorted(maps.Keys(f.threads))
-	slices.SortStableFunc(ids, func(a, b string) int { return depth(b) - depth(a) })
+	slices.SortStableFunc(ids, func(a, b string) int { return depth[b] - depth[a] })
 	return ids
 }
 
@@ -113,7 +122,7 @@ func (s *userErasure) addUnrecorded(ctx context.Context, o *EraseOptions, id str
 		return nil
 	}
 	f.known[id] = true
-	w, err := s.whose(ctx, o, id)
+	w, err := s.whose(ctx, o, id, f.owned)
 	switch {
 	case err != nil && isOfThread(err):
 		s.threads.log.Error("a thread cannot be read", "thread", id, "error", err)
@@ -132,16 +141,77 @@ type whose struct{ user, other bool }
 
 func (w whose) alone() bool { return w.user && !w.other }
 
+// ownedBy has, of threads that were looked at, by which one of them and those above a thread is the user's; "" if by none.
+type ownedBy map[string]string
+
 // whose is who has a part in a thread. If there is a record, that says whose it is: a run on it may have been given any
-// metadata. Else the thread of a child is the user's if that of its parent is, and the metadata of its checkpoints and runs
-// says it, and whose runs these are.
-func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (whose, error) {
-	return s.whoseBelow(ctx, o, id, map[string]bool{})
+// metadata. Else the thread of a child is the user's if that of its parent is, and what its checkpoints and runs say. Of threads
+// above it, known is believed as far as it leads to one that is the user's still.
+func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string, known ownedBy) (w whose, err error) {
+	var chain []string // the thread, its parent, and so on
+	for at, seen := id, map[string]bool{}; at != ""; {
+		seen[at] = true
+		chain = append(chain, at)
+		if at, err = s.above(ctx, at); err != nil {
+			return w, err
+		}
+		if seen[at] { // a program can make its parents a circle, of which each is above the others
+			known = ownedBy{}
+			break
+		}
+		owner, looked := known[at]
+		if looked && owner != "" {
+			if w, err = s.itself(ctx, o, owner); err != nil {
+				return w, err
+			}
+			if !w.alone() { // it was given away
+				return s.whose(ctx, o, id, ownedBy{})
+			}
+			known.add(owner, chain)
+			return w, nil
+		}
+		if looked {
+			break
+		}
+	}
+	for i, at := range slices.Backward(chain) {
+		if w, err = s.itself(ctx, o, at); err != nil {
+			return w, err
+		}
+		if w.alone() {
+			known.add(at, chain[:i+1])
+			return w, nil
+		}
+		known[at] = ""
+	}
+	return w, nil
 }
 
-// whoseBelow is whose, of a thread below others, seen: a program can make its parents a circle.
-func (s *userErasure) whoseBelow(ctx context.Context, o *EraseOptions, id string, seen map[string]bool) (w whose, err error) {
-	seen[id] = true
+func (k ownedBy) add(owner string, of []string) {
+	for _, id := range of {
+		k[id] = owner
+	}
+}
+
+// above is the thread that has started a thread as its child; "" if none has, or the thread has a record.
+func (s *userErasure) above(ctx context.Context, id string) (string, error) {
+	_, recorded, err := s.threads.records.get(ctx, id)
+	if recorded || errors.Is(err, errUndecoded) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		if err == nil {
+			return r.Parent, nil
+		}
+	}
+	return "", nil
+}
+
+// itself is whose, without the threads above.
+func (s *userErasure) itself(ctx context.Context, o *EraseOptions, id string) (w whose, err error) {
 	t, ok, err := s.threads.records.get(ctx, id)
 	if errors.Is(err, errUndecoded) {
 		return w, nil
@@ -149,14 +219,6 @@ func (s *userErasure) whoseBelow(ctx context.Context, o *EraseOptions, id string
 	if err != nil || ok {
 		w.user = ok && Grant{Filter: o.Filter}.admits(t.Metadata)
 		return whose{w.user, !w.user}, err
-	}
-	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
-		if err != nil || r.Parent == "" || seen[r.Parent] {
-			break
-		}
-		if w, err := s.whoseBelow(ctx, o, r.Parent, seen); err != nil || w.alone() {
-			return w, err
-		}
 	}
 	for _, by := range []map[string]any{o.Filter, {userID: o.Identity}} {
 		for _, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{ThreadID: id, Metadata: by, WithoutNotes: true}) {

@@ -29,8 +29,8 @@ type BesideOptions struct {
 
 // BesideReport says what RemoveBeside has removed, or would remove.
 type BesideReport struct {
-	// Children are further threads: those on which children of the threads run or ran, and theirs. What is kept of
-	// these beside their checkpoints is removed, too.
+	// Children are further threads: those on which children of the threads run or ran, and theirs, before their parents'.
+	// What is kept of these beside their checkpoints is removed, too.
 	Children []string `json:"children"`
 	// Found are the threads, children among them, of which anything is kept beside their checkpoints.
 	Found     []string `json:"found"`
@@ -41,7 +41,7 @@ type BesideReport struct {
 	// Unreadable is how many records and runs cannot be decoded: nobody knows of which thread they are, and they stay.
 	Unreadable int `json:"unreadable"`
 	// Notes are namespaces of the store with what RemoveBeside notes of the children, so that the same call finds them when
-	// their runs are gone. They are to be removed behind the threads.
+	// their runs are gone. They are to be removed behind Children, and before the other threads.
 	Notes [][]string `json:"-"`
 }
 
@@ -49,7 +49,8 @@ type BesideReport struct {
 // webhooks that are still to be called, and the records of the threads, also of the children that they have started. It
 // leaves checkpoints and signals, for who erases these next: a filter finds the threads by them if the call is repeated.
 //
-// Runs that have not ended are interrupted, and waited for, as by EraseUser. After a crash, or an error, the same
+// Runs that have not ended are interrupted, and waited for, as by EraseUser, those of parents first. A run that is submitted
+// meanwhile, and what it starts, may stay, so end what submits them first. After a crash, or an error, the same
 // call goes on. Missing options are an error, before anything is written.
 func RemoveBeside(ctx context.Context, o BesideOptions) (BesideReport, error) {
 	if o.Saver == nil || o.Store == nil || o.Queue == nil {
@@ -64,13 +65,14 @@ func RemoveBeside(ctx context.Context, o BesideOptions) (BesideReport, error) {
 }
 
 func (s *userErasure) removeBeside(ctx context.Context, o BesideOptions) (rep BesideReport, err error) {
-	f := newThings()
-	for _, id := range o.Threads {
-		f.threads[id] = &usersThread{}
+	f, err := s.findFamily(ctx, o.Threads)
+	if err == nil && !o.DryRun {
+		f, err = s.endFamily(ctx, o.Threads, f)
 	}
-	if err := s.findChildren(ctx, f); err != nil {
+	if err != nil {
 		return rep, err
 	}
+	order := f.childrenFirst()
 	nobody := EraseOptions{Identity: rand.Text()} // so all that is found is on the threads
 	own := Grant{Filter: map[string]any{"owner": nobody.Identity}}
 	nobody.Filter = own.Filter
@@ -80,46 +82,72 @@ func (s *userErasure) removeBeside(ctx context.Context, o BesideOptions) (rep Be
 	if err := s.findRecords(ctx, nobody.Identity, own, f); err != nil {
 		return rep, err
 	}
-	rep = BesideReport{Children: []string{}, Found: []string{}, Runs: len(f.runs), Unreadable: f.unreadable}
-	begun := slices.Collect(maps.Values(f.runs))
-	for _, id := range slices.Sorted(maps.Keys(f.threads)) {
+	rep = BesideReport{Children: []string{}, Found: []string{}, Runs: len(f.runs), Unreadable: f.unreadable, Notes: f.notes}
+	named, begun := map[string]bool{}, map[string]bool{}
+	for _, id := range o.Threads {
+		named[id] = true
+	}
+	for _, id := range f.runs {
+		begun[id] = true
+	}
+	for _, id := range order {
 		on := f.threads[id]
 		rep.Crons += len(on.crons)
 		rep.Schedules += len(on.schedules)
 		rep.Actions += len(on.actions)
-		if !slices.Contains(o.Threads, id) {
+		if !named[id] {
 			rep.Children = append(rep.Children, id)
 		}
 		_, recorded, err := s.threads.records.get(ctx, id)
 		if err != nil && !errors.Is(err, errUndecoded) {
 			return rep, err
 		}
-		if recorded || err != nil || len(on.crons)+len(on.schedules)+len(on.actions) > 0 || slices.Contains(begun, id) {
+		if recorded || err != nil || len(on.crons)+len(on.schedules)+len(on.actions) > 0 || begun[id] {
 			rep.Found = append(rep.Found, id)
 		}
 	}
 	if o.DryRun {
 		return rep, nil
 	}
-	var notes []store.Op
-	for _, child := range rep.Children {
-		noted := s.childrenNoted(f.parents[child])
-		rep.Notes = append(rep.Notes, noted.ns)
-		op, err := noted.op(child, struct{}{})
-		if err != nil {
-			return rep, err
-		}
-		notes = append(notes, op)
-	}
-	if err := batched(ctx, s.threads.store, notes); err != nil {
-		return rep, err
-	}
-	for _, id := range slices.Sorted(maps.Keys(f.threads)) {
+	for _, id := range order {
 		if err := s.removeOn(ctx, id, f.threads[id]); err != nil {
 			return rep, err
 		}
 	}
 	return rep, nil
+}
+
+// endFamily ends the runs of all threads of f, those of parents before those of children: a run that hears that its child has
+// ended may start another. It returns all that are found then, since one may have started a child until it ended.
+// Children are noted before.
+func (s *userErasure) endFamily(ctx context.Context, threads []string, f *usersThings) (*usersThings, error) {
+	for turn, ended := 0, 0; len(f.threads) > ended; turn++ {
+		if turn == eraseTurns {
+			return nil, errors.New("runs of the threads start more and more children meanwhile: stop who starts these runs, then erase again")
+		}
+		ended = len(f.threads)
+		var notes []store.Op
+		for child, parent := range f.parents {
+			op, err := s.childrenNoted(parent).op(child, struct{}{})
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, op)
+		}
+		if err := batched(ctx, s.threads.store, notes); err != nil {
+			return nil, err
+		}
+		for _, id := range slices.Backward(f.childrenFirst()) {
+			if _, err := s.threads.endRuns(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if f, err = s.findFamily(ctx, threads); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 // removeOn removes what is kept of a thread beside its checkpoints and signals.
@@ -144,16 +172,20 @@ func (s *userErasure) removeOn(ctx context.Context, id string, on *usersThread) 
 	return s.threads.forget(ctx, id, all)
 }
 
-// findChildren adds the threads on which children of those that were found run or ran, and theirs, by their runs, and by
-// the notes of an erasure that has removed these.
-func (s *userErasure) findChildren(ctx context.Context, f *usersThings) error {
+// findFamily finds threads, and those on which children of these run or ran, and theirs, by their runs, and by the notes of an
+// erasure that has removed these.
+func (s *userErasure) findFamily(ctx context.Context, threads []string) (*usersThings, error) {
+	f := newThings()
+	for _, id := range threads {
+		f.threads[id] = &usersThread{}
+	}
 	under := map[string][]string{}
 	for r, err := range s.threads.queue.List(ctx, runs.Query{}) {
 		if errors.Is(err, runs.ErrUnreadable) {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if r.Parent != "" {
 			under[r.Parent] = append(under[r.Parent], r.ThreadID)
@@ -162,11 +194,15 @@ func (s *userErasure) findChildren(ctx context.Context, f *usersThings) error {
 	for next := slices.Collect(maps.Keys(f.threads)); len(next) > 0; next = next[1:] {
 		parent := next[0]
 		children := under[parent]
-		for item, err := range s.childrenNoted(parent).each(ctx) {
+		noted := s.childrenNoted(parent)
+		for item, err := range noted.each(ctx) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			children = append(children, item.Key)
+		}
+		if len(children) > len(under[parent]) {
+			f.notes = append(f.notes, noted.ns)
 		}
 		for _, child := range children {
 			if f.threads[child] == nil {
@@ -175,7 +211,7 @@ func (s *userErasure) findChildren(ctx context.Context, f *usersThings) error {
 			}
 		}
 	}
-	return nil
+	return f, nil
 }
 
 // childrenNoted are the threads of the children of a thread whose erasure has begun, in a namespace that goes with it.
