@@ -887,6 +887,11 @@ def test_an_empty_token_proves_nothing(directory: Path) -> None:
     assert endpoint.address() is None
     token.write_text("known")
     assert endpoint.address() is not None
+    (directory / "elsewhere").mkdir()
+    for name in ("serve.json", "serve.token"):  # links lead there, as in Go
+        (directory / name).rename(directory / "elsewhere" / name)
+        os.symlink(f"elsewhere/{name}", directory / name)
+    assert endpoint.address() is not None
 
 
 async def set_up(directory: Path) -> None:

@@ -46,6 +46,18 @@ test("a directory's server may listen on loopback, with a token beside it", asyn
   expect(() => new Directory(path.join(dir, "a"), {})).toThrow(DirectoryError);
 });
 
+test.runIf(process.platform !== "win32")("links lead to a directory's server, as in Go and Python", async () => {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), "stele-links-"));
+  const said = { protocol: 1, address: "tcp:127.0.0.1:4711", pid: 1, token_file: "serve.token" };
+  fs.mkdirSync(path.join(dir, "elsewhere"));
+  fs.writeFileSync(path.join(dir, "elsewhere", "said"), JSON.stringify(said));
+  fs.writeFileSync(path.join(dir, "elsewhere", "token"), "secret\n");
+  fs.symlinkSync("elsewhere/said", path.join(dir, "serve.json"));
+  fs.symlinkSync("elsewhere/token", path.join(dir, "serve.token"));
+  expect(await new Directory(dir, {}).address()).toEqual({ kind: "tcp", host: "127.0.0.1", port: 4711, token: "secret" });
+  fs.rmSync(dir, { recursive: true });
+});
+
 test("proofs are those of the server", () => {
   // Go and Python have the same texts in a test.
   const address = { kind: "tcp", host: "127.0.0.1", port: 1234, token: "token" } as const;
