@@ -38,12 +38,12 @@ func (s *Store) EnterToRead() error {
 
 // Current returns nil once what the store shows is not older than the call: a call that answers what the store holds begins with it.
 // Of a leader in mode Sync it asks for the lease, and else for nothing but ctx: a store without a replica has one writer, the other
-// modes promise no more than a prefix, and a follower is behind by design; see EnterToRead. Work in the background does not
-// need it.
+// modes promise no more than a prefix, and a follower is behind by design; see EnterToRead. It does not ask for a call within
+// WithoutLease.
 //
 // Errors: see replication.current.
 func (s *Store) Current(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || s.current == nil {
+	if err := ctx.Err(); err != nil || s.current == nil || ctx.Value(leaseless{}) != nil {
 		return err
 	}
 	if err := s.Enter(); err != nil {
@@ -51,6 +51,14 @@ func (s *Store) Current(ctx context.Context) error {
 	}
 	defer s.Leave()
 	return s.current(ctx)
+}
+
+type leaseless struct{}
+
+// WithoutLease returns a context with which Current does not ask for the lease: for reads of work in the background, and of calls that
+// have asked, and now hold a lock. Changes that rest on them rest on the fence.
+func WithoutLease(ctx context.Context) context.Context {
+	return context.WithValue(ctx, leaseless{}, true)
 }
 
 // enterToWrite is Enter for a call that writes.

@@ -80,7 +80,7 @@ func newEngine(s *Store) *Engine {
 	if s.Opts.follows && s.Opts.Replica.Bucket != nil {
 		e.follower = newFollower(e)
 		s.fresh = e.follower.fresh
-	} else if r := s.Opts.Replica; r.Mode == replica.Sync && r.MaxStale >= 0 {
+	} else if r := s.Opts.Replica; e.replica != nil && r.Mode == replica.Sync && r.MaxStale >= 0 {
 		s.current = e.replica.current
 	}
 	s.onBadPage = e.wakeWorker

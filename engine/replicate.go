@@ -341,11 +341,15 @@ func (e *Engine) SyncReplica(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	r := e.replica
+	return e.replica.awaitAll(ctx)
+}
+
+// awaitAll waits until the bucket has all that the log has, for Replica.Deadline at most, and until Close.
+func (r *replication) awaitAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline)
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
-	return r.await(ctx, e.log.LastLSN())
+	defer context.AfterFunc(r.points, cancel)()
+	return r.await(ctx, r.e.log.LastLSN())
 }
 
 // current returns nil once the lease is held, which says that nobody else led at that moment: so a read that begins before, and
@@ -370,7 +374,7 @@ func (r *replication) current(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case within.Err() != nil, r.e.Opts.Inline: // in a simulation it tries once
-			return fmt.Errorf("%w: it leads, and its lease has ended: %w", fault.ErrStale, err)
+			return fmt.Errorf("%w: it leads, and its lease has ended: %v", fault.ErrStale, err) // err may say that within has ended, which is no deadline of the caller
 		}
 		sleep(within, min(r.o.TTL/10, time.Second))
 	}

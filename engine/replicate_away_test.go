@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -386,5 +387,80 @@ func TestReplicaIsNotEncryptedLater(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSyncNeedsBucket: options without a bucket have no replica, whatever else they say of it, and reads go on.
+func TestSyncNeedsBucket(t *testing.T) {
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Mode: replica.Sync}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putKey(t, e, "k")
+	if err := e.Current(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStaleLeader: a leader that does not get its lease in time says so, and not that its caller has no time left: who has may try again.
+func TestStaleLeader(t *testing.T) {
+	sim := buckettest.NewSim(nil)
+	var ahead atomic.Int64
+	began := time.Now()
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"), Mode: replica.Sync, TTL: time.Hour,
+		Clock: func() time.Duration { return time.Since(began) + time.Duration(ahead.Load()) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-e.replica.seeded
+	sim.Stall("m")
+	ahead.Add(int64(time.Hour))
+	e.replica.o.Deadline = time.Millisecond
+	err = e.Current(t.Context())
+	if !errors.Is(err, fault.ErrStale) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if err := e.Current(WithoutLease(t.Context())); err != nil {
+		t.Errorf("without the lease: %v", err)
+	}
+	sim.Resume("m")
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSyncReplicaClose closes a store while a SyncReplica waits for a bucket that is away: it ends at once, and Close goes on.
+func TestSyncReplicaClose(t *testing.T) {
+	sim := buckettest.NewSim(nil)
+	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"), Interval: time.Millisecond, Deadline: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-e.replica.seeded
+	e.replica.patience = time.Hour // Close ends because the bucket is back
+	sim.Stall("m")
+	putKey(t, e, "k")
+	if err := e.Enter(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		err := e.replica.awaitAll(ctx)
+		e.Leave()
+		done <- err
+	}()
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	if err := <-done; !errors.Is(err, fault.ErrOutcomeUnknown) || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+	sim.Resume("m")
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver/layout"
 )
@@ -38,6 +39,20 @@ func (s *Local) Held(ctx context.Context, namespaces ...Namespace) (map[string]b
 	}
 	return held, nil
 }
+
+// Current returns nil once what reads show is not older than the call. On a saver that leads in mode sync it asks for the lease, as each
+// read does, and waits as long; else it looks at ctx alone. With WithoutLease a call asks before it takes a lock, and not while it has it.
+// Errors: those of a read.
+func (s *Local) Current(ctx context.Context) error {
+	if s.disk == nil {
+		return ctx.Err()
+	}
+	return s.disk.e.Current(ctx)
+}
+
+// WithoutLease returns a context with which reads of a Local do not ask for the lease of a leader in mode sync, and do not wait for it. They
+// may show what was there before another saver took over. A change that rests on them is then refused with saver.ErrFenced.
+func WithoutLease(ctx context.Context) context.Context { return engine.WithoutLease(ctx) }
 
 // IsHeld reports whether the store was restored, and is to be released before what waited then goes on.
 func (s *Local) IsHeld() bool { return s.disk != nil && s.disk.e.HeldUpTo(layout.ReleasePartition) > 0 }
