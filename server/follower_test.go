@@ -23,8 +23,13 @@ type houses struct {
 
 func openHouses(t *testing.T, change func(*server.Config)) *houses {
 	t.Helper()
+	return openHousesIn(t, replica.Sync, change)
+}
+
+func openHousesIn(t *testing.T, mode replica.Mode, change func(*server.Config)) *houses {
+	t.Helper()
 	p, dir := &houses{sim: buckettest.NewSim(nil)}, t.TempDir()
-	p.leader = openOn(t, filepath.Join(dir, "leader"), disk.Options{Replica: disk.Replica{Bucket: p.sim.Client("leader"), Mode: replica.Sync, TTL: time.Hour}}, change)
+	p.leader = openOn(t, filepath.Join(dir, "leader"), disk.Options{Replica: disk.Replica{Bucket: p.sim.Client("leader"), Mode: mode, Interval: time.Millisecond, TTL: time.Hour}}, change)
 	p.leader.until("the bucket is seeded", func() bool { return p.leader.disk.Health().Replica.Seeded })
 	began := time.Now()
 	f, err := disk.OpenFollower(filepath.Join(dir, "follower"), disk.Options{Replica: disk.Replica{Bucket: p.sim.Client("follower"), Interval: time.Millisecond,

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,6 +101,75 @@ func TestHistoryCut(t *testing.T) {
 	}{"an event that was kept": {kept.id, len(all) - 1}, "an id without a mark": {strings.SplitN(kept.id, ".", 2)[0], len(all) - 1}} {
 		if rest := h.stream("GET", place, nil, "Last-Event-ID", c.id); len(rest) != c.rest {
 			t.Errorf("%s, %s: %v, and all are %v", name, c.id, rest, all)
+		}
+	}
+}
+
+// TestHistoryCutFollower: a follower without the event behind which a client goes on may only be behind. It waits, and goes on once it has
+// the event, or says that it is lost when another one has its number, or when the run has ended with fewer.
+func TestHistoryCutFollower(t *testing.T) {
+	p := openHousesIn(t, replica.Async, nil)
+	l, f := p.leader, p.follower
+	thread := l.thread()
+	run := l.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}, "stream_resumable": true}).text1("run_id")
+	l.until("it runs", func() bool { return l.ok("GET", "/threads/"+thread+"/runs/"+run, nil).text1("status") == "running" })
+	p.meet()
+	t.Cleanup(func() { p.sim.Connect("follower") })
+	p.sim.Disconnect("follower")
+	l.gate <- struct{}{}
+	l.gate <- struct{}{}
+	l.ended(thread, run)
+	place := "/threads/" + thread + "/runs/" + run + "/stream"
+	all := l.stream("GET", place, nil, "Last-Event-ID", "0")
+	rest := all
+	for len(rest) > 0 && (rest[0].event != "updates" && rest[0].event != "values" || !strings.Contains(rest[0].data, "slow")) {
+		rest = rest[1:]
+	}
+	if len(rest) == 0 {
+		t.Fatalf("no event behind the gate: %v", all)
+	}
+	number, mark, marked := strings.Cut(rest[0].id, ".")
+	if !marked {
+		t.Fatalf("%v has no mark", rest[0])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	type asked struct {
+		name string
+		lost bool
+		body io.Reader
+	}
+	var runs, threads []asked
+	for _, c := range []struct {
+		name, id string
+		lost     bool
+	}{{"the event comes", rest[0].id, false}, {"another one comes", number + ".00000000", true}, {"the run ends with fewer", "1000." + mark, true}} {
+		ask := func(path, id string) asked {
+			res, err := f.request(ctx, "GET", path, nil, "Last-Event-ID", id)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			t.Cleanup(func() { _ = res.Body.Close() })
+			if res.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s: %d, and the follower may have it later", c.name, path, res.StatusCode)
+			}
+			return asked{c.name, c.lost, res.Body}
+		}
+		runs, threads = append(runs, ask(place, c.id)), append(threads, ask("/threads/"+thread+"/stream", run+"/"+c.id))
+	}
+	p.sim.Connect("follower")
+	for _, a := range runs {
+		var got []frame
+		_ = frames(a.body, func(f frame) bool { got = append(got, f); return true })
+		if a.lost && (len(got) != 1 || got[0].event != "error" || !strings.Contains(got[0].data, "HistoryCut")) || !a.lost && !slices.Equal(got, rest[1:]) {
+			t.Errorf("%s: %v; lost: %v, %v", a.name, got, a.lost, rest)
+		}
+	}
+	for _, a := range threads {
+		var first frame
+		_ = frames(a.body, func(f frame) bool { first = f; return false })
+		if cut := first.event == "error" && strings.Contains(first.data, "HistoryCut"); cut != a.lost || !a.lost && !strings.HasPrefix(first.id, run+"/") {
+			t.Errorf("%s: the stream of the thread: %v", a.name, first)
 		}
 	}
 }

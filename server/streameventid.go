@@ -59,7 +59,7 @@ func (id eventID) isOther(ev runs.Event) bool {
 }
 
 // errCut is told to a client that has seen an event that is lost: what it saw last did not happen.
-var errCut = &failure{http.StatusGone, "The event behind which the stream is to go on is lost: another server has taken over, and what clients saw last did not survive. Read the state, and stream the run from its beginning: Last-Event-ID 0."}
+var errCut = &failure{http.StatusGone, "The event behind which the stream is to go on is lost: what clients saw last did not survive. Read the state, and stream the run from its beginning: Last-Event-ID 0."}
 
 // cut returns errCut if the event that a client names is lost. A follower may not have it yet.
 func (s *streamAPI) cut(c *call, run string, from eventID) error {

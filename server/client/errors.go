@@ -24,7 +24,7 @@ var (
 	// ErrRunFailed matches every RunError.
 	ErrRunFailed = errors.New("the run failed")
 	// ErrHistoryCut matches an Error of status 410 and a RunError of this kind: a stream cannot go on, because events that the client
-	// has seen are lost with the server that led. Read the state, and stream the run from its beginning.
+	// has seen are lost. Read the state, and stream the run from its beginning.
 	ErrHistoryCut = errors.New("the events behind which the stream is to go on are lost")
 	// ErrLimit matches every LimitError.
 	ErrLimit = errors.New("an answer is larger than the limit")
@@ -78,6 +78,8 @@ func (e *RunError) Is(target error) bool {
 
 // historyCut is the kind of error of a stream that cannot go on.
 const historyCut = "HistoryCut"
+
+var errCut = &RunError{Kind: historyCut, Message: ErrHistoryCut.Error()}
 
 // runErrorOf reads the data of an event of an error.
 func runErrorOf(data []byte) *RunError {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -97,8 +98,9 @@ type following struct {
 	// with the newest id.
 	tail []uint64
 	old  int
-	// again is how many frames of the tail are to come again.
+	// again is how many frames of the tail are to come again. held are those that came in their place; see settle.
 	again, came int
+	held        []frame
 }
 
 // mostTail bounds the tail. A server that gives so few ids cannot resume.
@@ -111,7 +113,7 @@ func (fr frame) sum() uint64 {
 	h.SetSeed(seed)
 	id := ""
 	if fr.hasID { // else it is one that came before, or not on this connection
-		id = fr.id
+		id, _ = marked(fr.id) // a server may have begun or ceased to give marks
 	}
 	for _, s := range []string{id, fr.name} {
 		_, _ = h.WriteString(s) // it cannot fail
@@ -157,12 +159,56 @@ func (f *following) seen(fr frame) bool {
 	return false
 }
 
-// isCut reports whether a frame is of another event than the one that had its number, as the newest id says: ids of servers that may lose
-// events have a mark of the event behind the number.
-func (f *following) isCut(fr frame) bool {
-	was, mark, marked := strings.Cut(f.last, ".")
-	now, other, _ := strings.Cut(fr.id, ".")
-	return marked && fr.hasID && now == was && other != mark
+// marked are the number and the mark of an id. Ids of servers that may lose events have a mark of the event behind its number:
+// another event that got the number has another one. Any other id is returned whole, with the mark "".
+func marked(id string) (number, mark string) {
+	number, mark, _ = strings.Cut(id, ".")
+	if _, err := strconv.ParseUint(mark, 16, 32); err != nil || len(mark) != 8 {
+		return id, ""
+	}
+	return number, mark
+}
+
+// settle returns what is to be done now with a frame, and those that were held back before it. cut: events that were seen are lost. So it is
+// if another event has the number of the newest one, or if an event with a mark comes in place of the tail, which a server would
+// have sent again. What comes in its place without an id is held back until the next id says which event it is of. A server that
+// gives no marks loses nothing.
+func (f *following) settle(fr frame) (now []frame, cut bool) {
+	last, mark := marked(f.last)
+	var number, other string
+	if fr.hasID {
+		number, other = marked(fr.id)
+	}
+	switch again := f.again > 0 && len(f.held) == 0 && f.tail[f.came] == fr.sum(); {
+	case mark == "":
+	case other != "" && number == last && other != mark:
+		return nil, true
+	case f.again == 0, again:
+	case other != "" && number == last: // the same event, as another version of the server shows it
+		f.held, f.came, f.again = nil, f.old, len(f.tail)-f.old
+		return nil, false
+	case other != "":
+		return nil, true
+	case fr.hasID:
+	case isError(fr.name): // it is the last one
+		f.held = nil
+	case len(f.held) < mostTail:
+		f.held = append(f.held, fr)
+		return nil, false
+	}
+	now, f.held = append(f.held, fr), nil
+	return now, false
+}
+
+// isCut reports whether a run that has ended has less than was seen of it.
+func (f *following) isCut() bool {
+	_, mark := marked(f.last)
+	return mark != "" && f.again > 0
+}
+
+func isError(name string) bool {
+	mode, _ := split(name)
+	return mode == "error"
 }
 
 // rejoin opens the stream again.
@@ -171,7 +217,7 @@ func (f *following) rejoin(ctx context.Context) (*http.Response, error) {
 	if f.after != "" {
 		req.header.Set("Last-Event-ID", f.after)
 	}
-	f.again, f.came = len(f.tail), 0
+	f.again, f.came, f.held = len(f.tail), 0, nil
 	return f.c.openAt(ctx, f.address, req)
 }
 
@@ -200,26 +246,30 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 		if err == nil {
 			stop := false
 			err = f.c.eachFrame(ctx, resp, func(fr frame) bool {
-				if f.isCut(fr) {
+				now, cut := f.settle(fr)
+				if cut {
 					stop = true
-					yield(Event{}, &RunError{Kind: historyCut, Message: ErrHistoryCut.Error()})
-					return false
+					yield(Event{}, errCut)
 				}
-				if f.seen(fr) {
-					return true
-				}
-				failures, checked = 0, false
-				ev := Event{ID: fr.id, Data: fr.data, RunID: runID, ThreadID: threadID}
-				if !fr.hasID {
-					ev.ID = ""
-				}
-				ev.Mode, ev.Namespace = split(fr.name)
-				switch {
-				case ev.Mode == "error":
-					stop = true
-					yield(ev, runErrorOf(fr.data))
-				case !yield(ev, nil):
-					stop = true
+				for _, fr := range now {
+					if stop {
+						break
+					}
+					if f.seen(fr) {
+						continue
+					}
+					failures, checked = 0, false
+					ev := Event{ID: fr.id, Data: fr.data, RunID: runID, ThreadID: threadID}
+					if !fr.hasID {
+						ev.ID = ""
+					}
+					ev.Mode, ev.Namespace = split(fr.name)
+					if isError(fr.name) {
+						stop = true
+						yield(ev, runErrorOf(fr.data))
+					} else {
+						stop = !yield(ev, nil)
+					}
 				}
 				return !stop
 			})
@@ -236,6 +286,9 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 			// A server that closes ends its streams in good order too. Only a stream that was
 			// opened after the run had ended is known to have everything.
 			if checked || !f.resumable || f.address == "" {
+				if checked && f.isCut() {
+					yield(Event{}, errCut)
+				}
 				return
 			}
 			ended, e := f.ended(ctx, threadID, runID)
