@@ -6,3 +6,12 @@ func InMemory(q *Local) int {
 	defer q.mu.Unlock()
 	return len(q.open) + len(q.watched)
 }
+
+// IsLocked reports whether somebody has the queue's lock.
+func IsLocked(q *Local) bool {
+	free := q.mu.TryLock()
+	if free {
+		q.mu.Unlock()
+	}
+	return !free
+}

@@ -289,6 +289,11 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 			return Run{}, err
 		}
 	}
+	if r.Key != "" { // before the lock: it may wait
+		if err := q.items.Current(ctx); err != nil {
+			return Run{}, err
+		}
+	}
 	if r.Multitask == Interrupt || r.Multitask == Rollback {
 		defer q.lockAll(r.ThreadID)()
 	} else { // the others stay as they are, and may be many
@@ -465,6 +470,9 @@ func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
 }
 
 func (q *Local) retry(ctx context.Context, id string) (Run, error) {
+	if err := q.items.Current(ctx); err != nil { // before the lock: it may wait
+		return Run{}, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	stored, err := q.stored(ctx, id)
@@ -494,7 +502,7 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 	n := 0
 	var lost error
-	for found, err := range q.items.Scan(ctx, store.Query{Prefix: runsSpace, ByKey: true, NoRefresh: true}) {
+	for found, err := range q.items.Scan(store.WithoutLease(ctx), store.Query{Prefix: runsSpace, ByKey: true, NoRefresh: true}) {
 		if err != nil {
 			return n, err
 		}
@@ -523,6 +531,9 @@ const removed = 1000
 func (q *Local) Delete(ctx context.Context, id string) error { return q.synced(ctx, q.delete(ctx, id)) }
 
 func (q *Local) delete(ctx context.Context, id string) error {
+	if err := q.items.Current(ctx); err != nil { // before the lock: it may wait
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := q.open[id]; l != nil {
@@ -547,7 +558,7 @@ func (q *Local) delete(ctx context.Context, id string) error {
 // the run in memory, and its events. The caller holds mu.
 func (q *Local) remains(ctx context.Context, id string) (storedRun, error) {
 	r := storedRun{Run: Run{ID: id}}
-	for found, err := range q.items.Scan(ctx, store.Query{Prefix: eventsOf(id), ByKey: true, NoRefresh: true}) {
+	for found, err := range q.items.Scan(store.WithoutLease(ctx), store.Query{Prefix: eventsOf(id), ByKey: true, NoRefresh: true}) {
 		if err != nil {
 			return r, err
 		}

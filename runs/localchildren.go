@@ -89,6 +89,9 @@ func (q *Local) ChildEnd(ctx context.Context, threadID string) (end ChildEnd, ok
 
 // childEnd is the run of ChildEnd, with the number of its last event.
 func (q *Local) childEnd(ctx context.Context, threadID string) (end Run, seq int64, ok bool, err error) {
+	if err := q.items.Current(ctx); err != nil { // before the lock: it may wait
+		return end, 0, false, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var all []Run

@@ -205,6 +205,14 @@ func (q *Local) Get(ctx context.Context, id string) (Run, error) {
 	q.mu.Lock()
 	r := q.inMemory(id)
 	if r == nil {
+		q.mu.Unlock()
+		if err := q.items.Current(ctx); err != nil {
+			return Run{}, err
+		}
+		q.mu.Lock()
+		r = q.inMemory(id) // it may have been tried again meanwhile
+	}
+	if r == nil {
 		defer q.mu.Unlock()
 		stored, err := q.stored(ctx, id)
 		return stored.Run, err
@@ -235,8 +243,10 @@ func (q *Local) inMemory(id string) *localRun {
 }
 
 // stored reads a run from the store, where it may have ended. With an UnreadableError it returns the
-// fields that can be decoded. The caller holds mu.
+// fields that can be decoded. The caller holds mu: so a leader's lease, which can be long in coming, is not asked for. Who answers
+// with what it returns asks for it before, with Current of the store.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
+	ctx = store.WithoutLease(ctx)
 	r, err := q.item(ctx, id)
 	if err == nil || errors.Is(err, ErrUnreadable) {
 		err = q.readSpec(ctx, &r, err)

@@ -169,6 +169,9 @@ func TestReadsHoldTheLease(t *testing.T) {
 			all("the lease has ended", nil)
 		} else {
 			all("the lease has ended", fault.ErrStale)
+			if n, err := items.Sweep(t.Context()); n != 0 || err != nil {
+				t.Errorf("%s: a sweep asks for the lease: %d, %v", name, n, err)
+			}
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := has(gone, s, "t"); !errors.Is(err, context.Canceled) {
