@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver/serde"
@@ -52,8 +53,12 @@ const childInput = "child_input"
 // priority, its attempts and its trace.
 func (k children) StartChild(ctx context.Context, s pregel.ChildSpec) error {
 	key := "child/" + s.ThreadID
+	configurable := maps.Clone(k.c.Configurable)
+	for _, of := range []string{"graph_id", "assistant_id"} { // with which a server names the parent's: the child's checkpoints would keep it
+		delete(configurable, of)
+	}
 	r, err := k.w.Queue.Submit(ctx, Request{
-		Spec: Spec{ThreadID: s.ThreadID, Graph: s.Graph, Configurable: k.c.Configurable, Context: k.c.Context, Trace: k.c.Trace,
+		Spec: Spec{ThreadID: s.ThreadID, Graph: s.Graph, Configurable: configurable, Context: k.c.Context, Trace: k.c.Trace,
 			Priority: k.c.Priority, Attempts: k.c.Attempts, Labels: map[string]any{childInput: s.InputHash}},
 		Input: s.Input, Key: key, Parent: &k.c, Detached: s.Detached,
 	})

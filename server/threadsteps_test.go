@@ -39,6 +39,10 @@ func TestSteps(t *testing.T) {
 			}
 			return asks.Call(ctx, in)
 		}, o))
+		c.Graphs["ends"] = must(pregel.Entrypoint("ends", func(_ context.Context, in string) (string, error) { return in, nil }, o))
+		c.Graphs["awaits"] = must(pregel.Entrypoint("awaits", func(ctx context.Context, in string) (string, error) {
+			return pregel.NewChild[string, string]("ends").Call(ctx, in)
+		}, o))
 		c.Graphs["many"] = must(pregel.Entrypoint("many", func(ctx context.Context, _ string) (string, error) {
 			for n := range 1002 {
 				if _, err := count.Call(ctx, n%7); err != nil {
@@ -94,6 +98,15 @@ func TestSteps(t *testing.T) {
 	root.ok("PATCH", "/threads/"+child, object{"metadata": object{"owner": "bob.b"}})
 	if a := bob.ok("GET", steps(child), nil); a.object()["parent_thread_id"] != nil {
 		t.Errorf("who does not see the parent is told of it: %s", a.text)
+	}
+
+	// A child that has ended is of its own graph.
+	thread = ann.thread()
+	ann.ended(thread, ann.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "awaits", "input": "tea"}).text1("run_id"))
+	_, child, _ = strings.Cut(ann.ok("GET", steps(thread), nil).text, `"thread_id":"`)
+	child, _, _ = strings.Cut(child, `"`)
+	if a := root.ok("POST", "/threads/search", object{"ids": []string{child}}); !strings.Contains(a.text, `"graph_id":"ends"`) {
+		t.Errorf("a child is told as %s", a.text)
 	}
 
 	many := ann.thread()
