@@ -60,10 +60,14 @@ func TestQueueWaitsUnlocked(t *testing.T) {
 		before, done := len(sim.History()), make(chan error, 1)
 		go func() { done <- call(ctx) }()
 		for len(sim.History()) == before { // until it asks for the lease
-			time.Sleep(time.Millisecond)
+			select {
+			case err := <-done:
+				t.Fatalf("%s: it does not wait: %v", name, err)
+			case <-time.After(time.Millisecond):
+			}
 		}
 		if runs.IsLocked(q) {
-			t.Errorf("%s: it waits with the queue's lock", name)
+			t.Fatalf("%s: it waits with the queue's lock", name)
 		}
 		leave()
 		if err := <-done; !errors.Is(err, context.Canceled) {
