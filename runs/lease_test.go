@@ -57,12 +57,15 @@ func TestQueueWaitsUnlocked(t *testing.T) {
 		"submit again":                      func(ctx context.Context) error { _, err := q.Submit(ctx, asked); return err },
 	} {
 		ctx, leave := context.WithCancel(t.Context())
+		limit := time.After(20 * time.Second)
 		before, done := len(sim.History()), make(chan error, 1)
 		go func() { done <- call(ctx) }()
 		for len(sim.History()) == before { // until it asks for the lease
 			select {
 			case err := <-done:
 				t.Fatalf("%s: it does not wait: %v", name, err)
+			case <-limit:
+				t.Fatalf("%s: it waits for something else", name)
 			case <-time.After(time.Millisecond):
 			}
 		}
