@@ -216,7 +216,7 @@ func TestEntryAnswer(t *testing.T) {
 				want, err = c.langGraph, c.anyErr
 			case "old":
 				f.from, f.answer.Old, kind = originOld, true, entryRerun
-				if want == answer.Spent && !f.answer.AtBreakpoint {
+				if want == answer.Spent && !f.answer.AtBreakpoint && !f.answer.Given {
 					want, err = answer.None, ErrNoInterrupt
 				}
 			}
@@ -242,7 +242,7 @@ func TestEntryErrors(t *testing.T) {
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
 		`thread "t7": an earlier run left nodes ["gone"]`:                                    (&facts{thread: "t7", missing: []string{"gone"}}).entry(),
-		`thread "t7": nothing is waiting to be resumed at this checkpoint: the thread went`:  (&facts{thread: "t7", input: inputAnswer, answer: answer.Facts{Old: true}}).entry(),
+		`thread "t7": nothing is waiting to be resumed; the thread went on from this check`:  (&facts{thread: "t7", input: inputAnswer, answer: answer.Facts{Old: true}}).entry(),
 		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", input: inputAnswer, empty: true}).entry(),
 		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{input: inputAnswer, answer: answer.Facts{Waiting: []string{"p", "q"}}}).entry(),
 	} {

@@ -47,6 +47,10 @@ func (s *Local) Current(ctx context.Context) error {
 	if s.disk == nil {
 		return ctx.Err()
 	}
+	if err := s.disk.e.Enter(); err != nil {
+		return err
+	}
+	defer s.disk.e.Leave()
 	return s.disk.e.Current(ctx)
 }
 

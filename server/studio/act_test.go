@@ -589,7 +589,7 @@ func TestQueue(t *testing.T) {
 		p.says("the model is not there")
 		p.show("#/runs?status=error")
 		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "failed")`)
-		p.see("its rows whole, and named", `(e => e.scrollHeight <= e.clientHeight + 1)(document.querySelector(".wide")) && [...document.querySelectorAll("tbody .thread-of")].some(e => e.innerText === "fail once")`)
+		p.see("its rows whole, and named", `(e => e && e.scrollHeight <= e.clientHeight + 1)(document.querySelector(".wide")) && [...document.querySelectorAll("tbody .thread-of")].some(e => e.innerText === "fail once")`)
 		row := `[...document.querySelectorAll(".wide tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
 		p.see("the run", row)
 		modelWorks.Store(true)

@@ -299,7 +299,7 @@ func TestOneColour(t *testing.T) {
 	}
 	look("the list", `document.querySelectorAll(".threads .row").length === 2`)
 	p.show("#/threads/t")
-	look("the thread", `document.querySelectorAll(".runs .status").length === 3 && document.querySelector(".stand")`)
+	look("the thread", `document.querySelectorAll(".runs .status").length === 3 && [...document.querySelectorAll(".status:not(.readonly), .stand")].filter(e => e.offsetParent).length === 5`)
 	p.show("#/runs")
 	look("the runs", `document.querySelectorAll("tbody tr").length === 3`)
 	by := map[string]string{}
