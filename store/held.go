@@ -54,8 +54,8 @@ func (s *Local) Current(ctx context.Context) error {
 	return s.disk.e.Current(ctx)
 }
 
-// WithoutLease returns a context with which reads of a Local do not ask for the lease of a leader in mode sync, and do not wait for it. They
-// may show what was there before another saver took over. A change that rests on them is then refused with saver.ErrFenced.
+// WithoutLease returns a context with which reads of a Local do not ask for the lease of a leader in mode sync, and do not wait for it.
+// They may show what was there before another saver took over. A change that rests on them is then refused with saver.ErrFenced.
 func WithoutLease(ctx context.Context) context.Context { return engine.WithoutLease(ctx) }
 
 // IsHeld reports whether the store was restored, and is to be released before what waited then goes on.

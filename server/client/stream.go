@@ -169,8 +169,8 @@ func marked(id string) (number, mark string) {
 	return number, mark
 }
 
-// settle returns what is to be done now with a frame, and those that were held back before it. cut: events that were seen are lost. So it is
-// if another event has the number of the newest one, or if an event with a mark comes in place of the tail, which a server would
+// settle returns what is to be done now with a frame, and those that were held back before it. cut: events that were seen are lost. So
+// it is if another event has the number of the newest one, or if an event with a mark comes in place of the tail, which a server would
 // have sent again. What comes in its place without an id is held back until the next id says which event it is of. A server that
 // gives no marks loses nothing.
 func (f *following) settle(fr frame) (now []frame, cut bool) {

@@ -16,7 +16,7 @@ import (
 
 // mostNames are the packages whose exported top-level names are bounded, so that who reads
 // go doc sees the whole.
-var mostNames = map[string]int{"saver": 110, "saver/disk": 21, "store": 64, "store/cache": 20}
+var mostNames = map[string]int{"saver": 110, "saver/disk": 21, "store": 65, "store/cache": 20}
 
 // exportedNames are the exported top-level names of a package. Methods and fields do not
 // count; each constant of a group does.

@@ -34,6 +34,7 @@ var notHandedOver = map[string]string{
 	"messages_in_parts": classes,
 	"messages_removed":  classes,
 	"delta_messages":    classes,
+	"answers_at_places": "LangGraph's saver on PostgreSQL keeps the answers of a task that it has, where more are stored together with what the task wrote",
 	"delta_from_null":   "LangGraph's saver on PostgreSQL takes a stored null for no value",
 }
 
