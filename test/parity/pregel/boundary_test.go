@@ -132,6 +132,7 @@ var endsWithProcess = byScenario(map[string][]string{
 		"lifecycle"},
 	"its stream says which messages and debug events it has shown already": {"many_writes", "messages_of_nodes", "messages_without_ids",
 		"messages_to_packets", "messages_in_parts", "functional_messages", "delta_messages"},
+	"a run at a checkpoint inside goes on at the newest checkpoint, which does not say where graphs inside were told to stand": {"answers_at_places"},
 	"its runs have a durability each":     {"delta_mixed_durability"},
 	"one of its tasks waits for another":  {"handler_after_sibling"},
 	"it runs for thousands of supersteps": {"delta_bound"},
