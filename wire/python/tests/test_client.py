@@ -1350,7 +1350,8 @@ async def test_what_is_written_beside_a_question_is_durable_when_the_run_returns
     finally:
         await saver.aclose()
     assert end in channels
-    # A task that runs where another fails is left: by asyncio, and by threads that end behind their pool.
+    # A task that runs where another fails is left: by asyncio, and by threads that
+    # end behind their pool.
     assert "text" in channels or end == "__error__"
     assert not calls[-1][1], calls
 
