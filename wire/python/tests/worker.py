@@ -81,6 +81,7 @@ async def work(directory: str, name: str, journal: Journal, stop: Any) -> None:
         if step % 7 == 0:
             # Deleted twice, the thread that was made anew would be gone.
             scratch = f"{name}-scratch"
+            journal.add(scratch=None)
             saver.delete_thread(scratch)
             again = next_checkpoint(None, step)
             saver.put(config(scratch), again, metadata, dict(again["channel_versions"]))
