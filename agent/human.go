@@ -111,7 +111,7 @@ type Decision struct {
 	Edited *Action `json:"edited_action,omitempty"`
 }
 
-// Action is a call without an id.
+// Action is a tool call without its id.
 type Action struct {
 	Name string         `json:"name"`
 	Args map[string]any `json:"args"`

@@ -44,27 +44,31 @@ type CommitOptions struct {
 //  2. NewRevision tries a patch of the record and of each channel value, against the last
 //     version of its series or the one with which its run of patches began. The patch stays
 //     where it saves a quarter. Each value gets its checksum.
-//  3. CommitWith waits where flush and compaction are behind, and loads the partitions that
-//     are cold, so that the committer reads nothing for them. Then Log.Commit puts the commit
-//     into a bounded queue. One committer takes what is queued as a batch. The caller is the
-//     committer if the log is idle, the last batch was a single record, and ctx cannot be
-//     cancelled.
+//  3. CommitWith waits where flush and compaction are behind (stall), or the bucket of a
+//     replica is (replication.admit). It loads the partitions that are cold, so that the
+//     committer reads nothing for them. Then Log.Commit puts the commit into a bounded queue.
+//     One committer takes what is queued as a batch. The caller is the committer if the log is
+//     idle, the last batch was a single record, and ctx cannot be cancelled.
 //  4. For each record of the batch, in order, the log calls back (wal.Record.Prepare, which is
 //     Tx.prepare), and that calls fn, the saver's diskPut.commit: it reads what all earlier
 //     commits left (the index, and over it what is not published yet), checks ExpectHead and
 //     deletions, and says what to change; Tx.Put notes each entry, and whether a value goes in
 //     whole or as its patch. A refusal here ends the call with a typed error, and nothing is
 //     written for it.
-//  5. The log writes the frames with one write, and makes them durable with one fdatasync for
-//     all. It asks Options.Guard, which is Engine.ownsDir, whether LOCK and the log file still
-//     have their names, and writes the durable mark.
+//  5. The log writes the frames of the batch, one behind the other, and makes them durable with
+//     one fdatasync for all. It asks Options.Guard, which is Engine.ownsDir, whether LOCK and the
+//     log file still have their names, and writes the durable mark. With a replica the records
+//     then go to it (wal.Options.Replicate); in mode sync the batch waits until the bucket has
+//     them. A batch in which every record is Deferred, as the writes of a task are, is published
+//     without a sync: the next sync makes it durable (see wal.Record).
 //  6. The log calls Options.Apply, which is Engine.applied: it changes the index, and from here
 //     every reader sees the batch. Then the callers wake, and each makes its values the last
 //     of their series (committed).
 //
-// A crash before the sync of 5 leaves a torn end, which Open cuts off. After it, replay of the
-// log gives the same index. Where package pregel has several checkpoints at once it comes by
-// saver/group and CommitAll: then each is a record of one batch.
+// A crash before the sync of 5 may leave any part of the batch in the log. Open cuts off the
+// frame that is torn, and keeps whole frames before it, although nobody was told of them.
+// After the sync, replay of the log gives the same index. Where package pregel has several
+// checkpoints at once it comes by saver/group and CommitAll: then each is a record of one batch.
 func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, fn func(*Tx) error) error {
 	if err := e.MayWrite(); err != nil {
 		return err

@@ -102,7 +102,7 @@ func (c *compactor) compactStep(ctx context.Context) (bool, error) {
 	return c.step(ctx, nil)
 }
 
-// step does the work of CompactStep.
+// step is one step of compactStep, for whoever has entered the engine.
 func (c *compactor) step(ctx context.Context, limit func(int)) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -69,7 +69,7 @@ type imageStack struct {
 // newImageStack returns the stack of a store that has no images yet.
 func newImageStack(s *Store) *imageStack { return &imageStack{Store: s} }
 
-// committed counts n bytes of log that the next image makes Open replay no more.
+// committed adds n bytes to the log since the last image. Open replays that log; the next image spares it.
 func (c *imageStack) committed(n int64) { c.bytes.Add(n) }
 
 // unsaved returns how many bytes of log were committed since the last image.

@@ -164,6 +164,7 @@ type packedReader struct {
 	at   int
 }
 
+// ref reads a Ref, whose LSN is packed as its distance from newest.
 func (r *packedReader) ref(newest base.LSN) Ref {
 	return Ref{LSN: newest - base.LSN(r.uvarint()), Ord: uint16(r.uvarint())}
 }

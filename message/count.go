@@ -27,7 +27,7 @@ func (m *Message) chars() (chars, images int) {
 	count := utf8.RuneCountInString
 	chars = count(m.Content) + count(m.Name) + count(m.openAIRole())
 	if m.Blocks != nil {
-		chars -= count(m.Content)
+		chars -= count(m.Content) // it is the text of the blocks, which are counted below
 	}
 	for _, e := range m.Blocks {
 		block, ok := e.(map[string]any)

@@ -47,9 +47,8 @@
 // # Waiting
 //
 // A node waits for an instant with Sleep, for a signal with Signal.Receive, and for a run of another graph with
-// Child.Call. Like a question that ends
-// the run, and the node runs again from its start when the thread goes on. What it waits for is stored, and is
-// not begun anew. Result.Waits and StateSnapshot.Waits list it; LangGraph sees an interrupt.
+// Child.Call. Each of these ends the run, as a question does. When the thread goes on, the node runs again from
+// its start. What it waits for is stored, and is not begun anew. Result.Waits and StateSnapshot.Waits list it; LangGraph sees an interrupt.
 //
 // A run that goes on with such a thread runs the tasks whose wait is over or whose question has an answer,
 // and those that were cut off or failed. The others keep their place. So a run with nil, or Recover, is how
@@ -246,4 +245,24 @@
 //     own order.
 //   - Results carry interrupts beside the values, not among them.
 //   - IdempotencyKey, and a signal that is received, store a checkpoint of an Exit run before the run ends.
+//
+// # Where to read
+//
+// The way of one superstep stands at loop.supersteps; a protocol is explained whole at its type. What a
+// file of the same beginning holds belongs to it.
+//
+//	graph.go      Graph, New, NodeBuilder        channels.go   the channels of one loop
+//	run.go        Invoke, Stream, Resume         position.go   where a run stands: checkpoint, tasks, writes
+//	loop.go       loop: supersteps in turn       prepare.go    which tasks come next
+//	start.go      what a run finds and begins    superstep.go  superstep: tasks side by side
+//	entry.go      how an input meets a thread    taskwork.go   job: one task, its attempts and retries
+//	view.go       what is shown while it runs    apply.go      writes into channels
+//	saves.go      saves: what is saved and when  pipeline.go   pipeline: saves in order, beside the run
+//
+//	wait.go        Sleep, and what waits share          version.go    versions and fingerprints
+//	signal.go      signals; inbox.go keeps them         migration.go  state of an older version
+//	child.go       runs of other graphs                 preflight.go  a program against stored threads
+//	call.go        functions as tasks (Entrypoint)      travel.go     graphs inside at an old checkpoint
+//	idempotency.go keys of effects                      recover.go    threads that a crash cut off
+//	steps.go       what a body did                      update.go     UpdateState
 package pregel

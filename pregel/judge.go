@@ -220,7 +220,7 @@ func (j *judge) lostJoin() (string, error) {
 	return "", nil
 }
 
-// plan makes the next tasks.
+// plan makes the next tasks. What a run would only warn of is an error here.
 func (j *judge) plan(prep *preparer) (*taskSet, error) {
 	var lost string
 	prep.warn = func(msg string, args ...any) { lost = msg + ": " + fmt.Sprint(args...) }

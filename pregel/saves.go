@@ -18,7 +18,7 @@ type saves struct {
 	run      *runConfig
 	enc      encoder
 	pipe     *pipeline          // nil if nothing is stored, and behind the end of the run
-	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
+	lastPut  *saveOp            // of the newest checkpoint, or of an ending behind it: graphs inside store nothing before it; nil if there is none
 	withNext []saver.TaskWrites // writes to store with the next checkpoint
 	owned    ownership
 	delta    deltaState

@@ -21,9 +21,9 @@ type superstep struct {
 	caller   context.Context // of the run: it ends when the caller goes away
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	done     chan result  // of tasks that ended; the loop reads it until none is live
-	requests chan message // of the stepView, as timedOut
-	timedOut chan struct{}
+	done     chan result   // of tasks that ended; the loop reads it until none is live
+	requests chan message  // that of the stepView
+	timedOut chan struct{} // likewise
 
 	queue  []*task         // ready, waiting for a slot
 	waking []chan struct{} // tasks whose call has ended, waiting for a slot

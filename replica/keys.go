@@ -17,8 +17,8 @@ func chunkKey(epoch, seq uint64) string {
 }
 
 // FileKey is where a leader stores a file of its store. It has the epoch in it, so that no late
-// request of an earlier leader writes or deletes it. name has the characters that keys may have. Once
-// Retain has deleted a file its name is not used again: see ErrFileGone.
+// request of an earlier leader writes or deletes it. name must have only
+// characters that keys may have. Once Retain has deleted a file its name is not used again: see ErrFileGone.
 func (l *Leader) FileKey(name string) string {
 	return fmt.Sprintf("%s%010d/%s", filePrefix, l.epoch, name)
 }

@@ -86,7 +86,7 @@ func (l *Leader) Synced() base.LSN {
 	return l.synced.LSN
 }
 
-// SyncedAt is the place behind the last record that the lineage has, whoever leads next.
+// SyncedAt is the place behind the last record that no later leader can lose.
 func (l *Leader) SyncedAt() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()

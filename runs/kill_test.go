@@ -59,6 +59,7 @@ func openTorture(ctx context.Context, dir string) (x *runstest.Torture, closes f
 		Version: environment("STELE_TORTURE_VERSION", 3)}
 	mem, err := store.On(s, store.Options{})
 	if err == nil {
+		x.Store = mem
 		x.Queue, err = runs.NewLocal(ctx, mem, runs.LocalOptions{})
 	}
 	return x, s.Close, err

@@ -164,8 +164,8 @@ type Query struct {
 // Claim is a run that a worker has.
 type Claim struct {
 	Run
-	// Discard: of the other runs of the thread that were begun, the one that ended last was
-	// interrupted on purpose. What it left unfinished is not to be finished.
+	// Discard: what the thread's run before this one left unfinished is dropped, because that run was
+	// interrupted on purpose. It is the one that ended last of those that were begun.
 	Discard bool
 	// Before is the Version of the run that Discard looks at, "" if it was one of another graph.
 	Before string

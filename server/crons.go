@@ -341,7 +341,7 @@ func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, 
 	defer s.locks.cron(a.Run)()
 	k, ok, err := s.crons.records.get(ctx, a.Run)
 	if errors.Is(err, errUndecoded) { // a newer version may be able to decode it; otherwise it can be deleted
-		s.deferred.logLater(ctx, "a cron cannot be read", err)
+		s.deferred.logUnlessEnding(ctx, "a cron cannot be read", err)
 		return now().Add(time.Hour), nil
 	}
 	if err != nil || !ok {

@@ -104,10 +104,10 @@ func (s *deferredActions) run(ctx context.Context) {
 		back := clock.back(at, begun.Sub(lives))
 		if scanned.IsZero() || begun.Sub(scanned) >= rescanEvery {
 			if err := s.look(ctx, at); err != nil {
-				s.logLater(ctx, "look for what is due", err)
+				s.logUnlessEnding(ctx, "look for what is due", err)
 			}
 			if err := s.rescan(ctx, at); err != nil {
-				s.logLater(ctx, "remove what is left of threads", err)
+				s.logUnlessEnding(ctx, "remove what is left of threads", err)
 			}
 			scanned = begun
 		}
@@ -205,7 +205,7 @@ func (c *clockSteps) back(shown time.Time, passed time.Duration) bool {
 func (s *deferredActions) one(ctx context.Context, key string, a deferredAction) {
 	again, err := s.do(ctx, a)
 	if err != nil {
-		s.logLater(ctx, "do what is due", err)
+		s.logUnlessEnding(ctx, "do what is due", err)
 		again = now().Add(10 * time.Second)
 	}
 	if again.IsZero() {
@@ -228,7 +228,8 @@ func (s *deferredActions) awake() {
 	}
 }
 
-func (s *deferredActions) logLater(ctx context.Context, what string, err error) {
+// logUnlessEnding logs an error, unless it may be due to the end of ctx: then the next server looks again.
+func (s *deferredActions) logUnlessEnding(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		s.log.Error(what, "error", err)
 	}

@@ -23,4 +23,22 @@
 //     Last-Event-ID, at any server, yields every event behind it once.
 //   - A client that leaves does not stop its run, unless it asked for that.
 //   - Every operation but /ok and /info is authenticated and authorized; see Auth.
+//
+// # Where to read
+//
+// The way of one run stands at runAPI.stream. What a file of the same beginning holds belongs to it.
+//
+//	server.go    New, Config, Close               runs.go       operations on runs
+//	routes.go    the table of operations          runrequest.go a body as a runs.Request
+//	serve.go     one request, from guard to answer stream.go    streamAPI: runs followed by clients
+//	call.go      what a handler gets              frames.go     events of version 1 of the protocol
+//	guard.go     who may reach it                 protocol*.go  version 2; package streamv2
+//	auth.go      who may do what                  output.go     answers in bounded pieces
+//	records.go   what the server keeps            deferred.go   what is done after a run
+//
+//	threads.go     threads and states             operator.go   health, metrics, runs: for operators
+//	assistants.go  graphs with a configuration    eraseuser.go  everything of a user, erased
+//	crons.go       runs by the clock              moveitems.go  items from their former places
+//	items.go       the long-term store            mcp.go        assistants as tools
+//	places.go      where a user's items are       front.go      one address over take-overs
 package server

@@ -111,8 +111,11 @@ func (f *renderer) end(status []byte) ([]frame, error) {
 // name of such a frame does not have the message's graph; its metadata has it.
 func (f *renderer) message(data []byte) ([]frame, error) {
 	var pair []json.RawMessage
-	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
-		return nil, fmt.Errorf("an event of messages is no pair: %w", err)
+	if err := json.Unmarshal(data, &pair); err != nil {
+		return nil, fmt.Errorf("an event of messages: %w", err)
+	}
+	if len(pair) != 2 {
+		return nil, fmt.Errorf("an event of messages has %d parts, not a message and its metadata", len(pair))
 	}
 	var head struct {
 		Type string `json:"type"`

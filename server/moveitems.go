@@ -23,8 +23,8 @@ type MoveOptions struct {
 	// Queue is that of the server: users who are known by runs alone are found there. It may be nil.
 	Queue runs.Queue
 	// Identities are the users whose items are moved. For a DryRun, none means all known users.
-	// Otherwise Identities or Except is required: a user whose name is that of a program's namespace is
-	// known, too.
+	// Otherwise Identities or Except is required: the namespace of a program cannot be told from the
+	// former place of a user of that name, so it may be among those of known users.
 	Identities []string
 	// Except are users whose items are not moved: the items at their former places are a program's. If
 	// no other users are left, servers no longer look for such items.
@@ -236,9 +236,10 @@ type unmovedItems struct {
 // ownersMost bounds how many identities in records a server checks when it begins.
 const ownersMost = 200_000
 
-// look looks, when a server begins, for items at the former places of users. It goes on beside
-// requests, and an error of it hinders none. It does not say that all is settled: no record may be left of
-// a user who has items there. An Authorize of one's own may grant these places still, so nobody looks then.
+// look looks, when a server begins, for items at the former places of users, and warns if there are any.
+// It runs beside requests, and an error of it hinders none. That it finds nothing does not say that all is
+// settled: no record may be left of a user who has items there. A server with an Authorize of its own may
+// grant these places still, so it does not call look.
 func (s *unmovedItems) look(ctx context.Context) {
 	defer close(s.looked)
 	id, err := s.find(ctx)

@@ -74,12 +74,14 @@ func (s *runAPI) batch(c *call) error {
 //     process: another worker, or this server when it starts again, executes it. On routes that stream or
 //     wait (call.deferSync) it survives a power failure only once it was read from the queue, which
 //     comes before the client is told of it.
-//  3. A runs.Worker, which Server.begin started, claims the run and executes its graph. A Local claims it
-//     for a worker that has offered to take one (WorkerQueue.Offer) while Submit is under way. The
-//     worker stores the run's events in the queue, each before anybody sees it. Nothing here calls the graph.
+//  3. A runs.Worker, which Server.begin started, claims the run (Worker.Run) and executes its graph
+//     (execute, attempt, invoke). A Local claims it for a worker that has offered to take one
+//     (WorkerQueue.Offer) while Submit is under way. The worker's recorder appends the run's events to
+//     the queue. Nothing here calls the graph.
 //  4. streamAPI.follow reads those events until the run has ended (streamv2.Reader); Queue.Watch wakes it
-//     when there are more. It keeps the connection open meanwhile. A client that comes back finds
-//     the run by its id.
+//     when there are more. The queue gives out an event only when it is durable: in a Local the reader
+//     waits for that (Local.latest). The connection stays open meanwhile. The end of a run that
+//     succeeded has no frame of its own: the stream ends. A client that comes back finds the run by its id.
 func (s *runAPI) stream(c *call) error {
 	r, stateless, err := s.made(c)
 	if err != nil {

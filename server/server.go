@@ -226,14 +226,14 @@ func (s *Server) do(ctx context.Context, a deferredAction) (again time.Time, err
 	case deferredUnfinished:
 		if err := s.threads.removeUnfinished(ctx, a.Thread); err != nil {
 			if !errors.Is(err, saver.ErrConflict) { // else another request makes it
-				s.deferred.logLater(ctx, "remove what is left of a thread", err)
+				s.deferred.logUnlessEnding(ctx, "remove what is left of a thread", err)
 			}
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
 	case deferredUndo:
 		if err := s.runs.takeBack(ctx, a); err != nil {
-			s.deferred.logLater(ctx, "take a run back", err)
+			s.deferred.logUnlessEnding(ctx, "take a run back", err)
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil

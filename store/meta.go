@@ -86,10 +86,11 @@ const refreshShare = 16
 
 // renewed is m with its TTL counted from now. ok is false if it is too early to renew it.
 func (m meta) renewed(now int64) (meta, bool) {
-	if m.expires == 0 || m.ttl <= 0 || now+m.ttl-m.expires <= m.ttl/refreshShare {
+	expires := now + m.ttl
+	if gained := expires - m.expires; m.expires == 0 || m.ttl <= 0 || gained <= m.ttl/refreshShare {
 		return m, false
 	}
-	m.expires = now + m.ttl
+	m.expires = expires
 	return m, true
 }
 

@@ -27,7 +27,7 @@ import (
 // decide there, without a lock, on the strength of everything that was committed before: check a
 // condition, refuse the record, or choose what to log. A refused record gets no LSN.
 //
-// Write. The frames of the batch are written with one write. Each of them promises what is durable at
+// Write. The frames of the batch are written one behind the other, with one write unless they are large. Each of them promises what is durable at
 // that moment, which is everything up to the end of the batch before (see Recover for what promises are
 // for).
 //

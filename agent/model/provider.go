@@ -62,7 +62,7 @@ func (e *ProviderError) Unwrap() error { return e.Err }
 // RetryAfter is how long to wait before the next call; 0 if that is not known.
 func (e *ProviderError) RetryAfter() time.Duration { return e.After }
 
-// Refused is the error of a call that a provider answered with a status of HTTP. It is temporary
+// Refused makes the error of a call that a provider answered with an HTTP status other than 2xx. It is temporary
 // if the status is 408, 409, 429 or at least 500, unless the header x-should-retry says otherwise.
 // When to call again is in the header Retry-After, or in retry-after-ms.
 func Refused(provider string, status int, header http.Header, kind, message string, err error) *ProviderError {

@@ -36,8 +36,11 @@ type worker struct {
 	stop  func()
 }
 
-// startWorker starts a worker of a graph of three nodes. begun is told of each first node; a lease
-// of 0 is the default.
+// nap is the state of a graph that sleeps until an instant.
+type nap struct{ Until time.Time }
+
+// startWorker starts a worker of two graphs: one of three nodes, whose first ones begun is told of, and one that
+// sleeps, whose ends it is told of. A lease of 0 is the default.
 func startWorker(ctx context.Context, url string, lease time.Duration, begun func(thread string)) (*worker, error) {
 	s, err := postgres.Open(ctx, url+" default_query_exec_mode=cache_statement", postgres.Options{LeaseTime: lease})
 	if err != nil {
@@ -58,11 +61,22 @@ func startWorker(ctx context.Context, url string, lease time.Duration, begun fun
 	if err != nil {
 		return nil, err
 	}
+	naps, err := graph.For[nap]().Node("nap", func(ctx context.Context, n *nap) (graph.Update, error) {
+		if err := pregel.SleepUntil(ctx, n.Until); err != nil {
+			return nil, err
+		}
+		info, _ := pregel.Task(ctx)
+		begun(info.ThreadID)
+		return nil, nil
+	}).Edge(graph.Start, "nap").Compile(graph.Options{Name: "nap", Saver: s})
+	if err != nil {
+		return nil, err
+	}
 	working, end := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = (&runs.Worker{Queue: w.queue, Saver: s, Graphs: map[string]*pregel.Graph{"three": g}, Concurrency: 8,
+		_ = (&runs.Worker{Queue: w.queue, Saver: s, Graphs: map[string]*pregel.Graph{"three": g, "nap": naps}, Concurrency: 8,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}).Run(working)
 	}()
 	w.stop = func() {
@@ -141,11 +155,12 @@ func fleet() error {
 	if err := afterDeath(ctx, url, submit); err != nil {
 		return err
 	}
-	return asleep(ctx, url)
+	return asleep(ctx, url, q)
 }
 
-// asleep prints the processor time that a worker and the server take in a minute in which 100,000 runs sleep.
-func asleep(ctx context.Context, url string) error {
+// asleep prints the processor time that a worker and the server take in a minute in which 100,000 runs sleep,
+// and how long it takes until 100 more have run that fall due at one instant.
+func asleep(ctx context.Context, url string, q runs.Queue) error {
 	c, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
@@ -159,7 +174,9 @@ func asleep(ctx context.Context, url string) error {
 		SELECT 'z' || i, 'z' || i, 'three', 'pending', 0, 3, '{"graph": "three"}', due, due, now() FROM generate_series(1, 100000) i, (SELECT now() + interval '1 day') AS d (due)`); err != nil {
 		return err
 	}
-	w, err := startWorker(ctx, url, 0, func(string) {})
+	const due = 100
+	woke := make(chan struct{}, due)
+	w, err := startWorker(ctx, url, 0, func(string) { woke <- struct{}{} })
 	if err != nil {
 		return err
 	}
@@ -179,6 +196,17 @@ func asleep(ctx context.Context, url string) error {
 	client, server = processorTime(strconv.Itoa(os.Getpid()), "")-client, processorTime("", first)-server
 	fmt.Printf("\n100,000 asleep: a worker takes %.2f ms of a processor a second, the server %.2f\n",
 		float64(client.Milliseconds())/rest, float64(server.Milliseconds())/rest)
+	at := time.Now().Add(20 * time.Second)
+	for i := range due {
+		r := runs.Request{Spec: runs.Spec{ThreadID: fmt.Sprint("nap-", i), Graph: "nap"}, Input: nap{at}}
+		if _, err := q.Submit(ctx, r); err != nil {
+			return err
+		}
+	}
+	for range due {
+		<-woke
+	}
+	fmt.Printf("%d of them that fall due at one instant have run %v after it\n", due, time.Since(at).Round(10*time.Millisecond))
 	return nil
 }
 

@@ -6,6 +6,8 @@
 //	go run ./bench -python P   # in the directory of module postgres; P has langgraph,
 //	                           # langgraph-checkpoint-postgres and psycopg[binary,pool]
 //
+//	go run ./bench -preflight 100000 # how long a program takes to judge so many threads of 10 KB that wait
+//
 //	go run ./bench -fleet      # runs of 1, 2, 4, 8 workers; from Submit to the first node; from
 //	                           # the death of a worker until its run goes on; what sleepers cost
 //
@@ -37,12 +39,16 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds")
 	seconds := flag.Float64("seconds", 3, "length of one measurement")
 	onlyFleet := flag.Bool("fleet", false, "measure workers and their runs instead, without LangGraph")
+	threads := flag.Int("preflight", 0, "judge this number of threads instead, without LangGraph")
 	child := flag.Bool("child", false, "be stele's side: answer requests on standard input")
 	victim := flag.String("victim", "", "be a worker on the database of this connection string that hangs in its first node")
 	flag.Parse()
 	run := func() error { return compare(*python, *program, *rounds, *seconds) }
 	if *onlyFleet {
 		run = fleet
+	}
+	if *threads > 0 {
+		run = func() error { return preflight(*threads) }
 	}
 	if *child {
 		run = func() error { return serve(os.Stdin, os.Stdout) }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/postgres"
-
 	"github.com/stele-go/stele/postgres/pgtest"
 )
 
@@ -26,9 +24,7 @@ func TestDeploys(t *testing.T) {
 	}
 	t.Cleanup(srv.Close)
 	url := srv.Database(t)
-	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	setUpFleet(t, url)
 	t.Setenv("STELE_TORTURE_RUNS", strconv.Itoa(environment("STELE_TORTURE_RUNS", 2)))
 	t.Setenv("STELE_TORTURE_VERSION", "3") // of what this process makes, and the first workers
 	r := seeded(t)

@@ -17,8 +17,10 @@ import (
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/runs/runstest"
+	"github.com/stele-go/stele/store"
 
 	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 )
 
@@ -60,10 +62,26 @@ func openFleet(ctx context.Context, dir, url string) (x *runstest.Torture, close
 	if err != nil {
 		return nil, nil, err
 	}
+	items, err := pgstore.On(ctx, s, store.Options{})
+	if err != nil {
+		s.Close()
+		return nil, nil, err
+	}
 	q := pgqueue.Open(s, pgqueue.Options{LeaseTime: time.Second})
-	x = &runstest.Torture{Dir: dir, Saver: s, Queue: q, Threads: 16, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1)),
+	x = &runstest.Torture{Dir: dir, Saver: s, Store: items, Queue: q, Threads: 16, Runs: environment("STELE_TORTURE_RUNS", 4), Seed: uint64(environment("STELE_SEED", 1)),
 		Version: environment("STELE_TORTURE_VERSION", 3)}
-	return x, func() { q.Close(); s.Close() }, nil
+	return x, func() { q.Close(); items.Close(); s.Close() }, nil
+}
+
+// setUpFleet makes the tables of the program.
+func setUpFleet(t *testing.T, url string) {
+	t.Helper()
+	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgstore.Setup(t.Context(), url, postgres.Options{}, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fleetWorker is a worker process of TestFleet. It ends when it is killed.
@@ -155,9 +173,7 @@ func families(x *runstest.Torture) *runstest.FamilyTorture {
 // child is started once, and each end reaches its parent once.
 func TestFamiliesAreKilled(t *testing.T) {
 	url := pgtest.Shared(t).Database(t)
-	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	setUpFleet(t, url)
 	t.Setenv(fleetOfFamilies, "yes")
 	r := seeded(t)
 	f := newFleet(t, r, url)
@@ -209,9 +225,7 @@ func TestFleet(t *testing.T) {
 	}
 	t.Cleanup(srv.Close)
 	url := srv.Database(t)
-	if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	setUpFleet(t, url)
 	cut, cutURL := pgtest.NewRelay(t, url)
 	r := seeded(t)
 	f := newFleet(t, r, srv.Bouncer(t, url), cutURL)
@@ -281,9 +295,7 @@ func TestFailover(t *testing.T) {
 			}
 			t.Cleanup(primary.Close)
 			old := primary.Database(t)
-			if err := postgres.Setup(t.Context(), old, postgres.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			setUpFleet(t, old)
 			standby, err := primary.Standby()
 			if err != nil {
 				t.Fatal(err)

@@ -329,7 +329,7 @@ func TestWorkers(t *testing.T) {
 	url, dir := pgtest.Shared(t).Database(t), t.TempDir()
 	program := func() *runstest.Torture {
 		s := open(t, url, postgres.Options{})
-		return &runstest.Torture{Dir: dir, Saver: s, Queue: openQueue(t, s, pgqueue.Options{}), Threads: 4, Runs: 2, Seed: 1}
+		return &runstest.Torture{Dir: dir, Saver: s, Store: openItems(t, url, s), Queue: openQueue(t, s, pgqueue.Options{}), Threads: 4, Runs: 2, Seed: 1}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	worked := make(chan error)

@@ -306,8 +306,8 @@ func (g *Graph[S]) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQ
 // QuestionOf reads the value of a question that waits.
 func QuestionOf[Q any](waiting pregel.Interrupt) (Q, error) { return channel.Convert[Q](waiting.Value) }
 
-// ContextOf is the Context of the RunOptions of the run that a node belongs to. One that is a map,
-// as that of a run of a server is, is converted to a C. If it is no C, the error matches
+// ContextOf returns, within a node, the RunOptions.Context of its run as a C. A map, as a run of a
+// server has, is converted to a C. If the Context is no C, the error matches
 // pregel.ErrInvalidArgument.
 func ContextOf[C any](ctx context.Context) (C, error) {
 	info, ok := pregel.Task(ctx)

@@ -130,16 +130,21 @@ func (f *family) copied() {
 		}
 		return f.run(thread, "parent", nil)
 	}
+	// Each instant is fixed when a body comes to its sleep: the clock moves when all have.
+	sleeps := func(r runs.Run) {
+		f.until(r, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
+	}
 	early := copied("early")
 	f.until(f.runOf(f.waits(early)), runs.Run.Asleep)
 	f.pass()
-	f.until(p, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
+	sleeps(p)
+	sleeps(early)
 	late := copied("late")
+	f.until(f.runOf(f.waits(late)), runs.Run.Asleep)
 	f.pass()
 	f.returned(p, "did sleep in")
 	f.returned(early, "did sleep in")
-	f.until(f.runOf(f.waits(late)), runs.Run.Asleep)
-	f.pass()
+	sleeps(late)
 	f.pass()
 	f.returned(late, "did sleep in")
 	threads := map[string]bool{}

@@ -1,6 +1,7 @@
 package runstest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,14 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Torture is a program whose processes may be killed, stopped and cut off at any moment.
 // Work is what a worker process does, Drive submits the runs, in any process, and Check
 // tells at the end whether a guarantee of package runs was broken.
 //
-// A run goes through a fan-out by Send, a graph inside, and a question. Each task has an
+// A run goes through a fan-out by Send, a graph inside, a question, a sleep and a signal. Each task has an
 // effect outside under its pregel.IdempotencyKey: a file in Dir, which a second one with the
 // same key does not change. A log in Dir says, in one order for all processes, which tasks
 // began and which had their writes acknowledged.
@@ -32,6 +34,7 @@ type Torture struct {
 	Dir   string
 	Queue runs.Queue
 	Saver saver.Saver
+	Store store.Store // has the signals
 	// Threads and Runs are how many threads there are, and runs on each.
 	Threads, Runs int
 	// Seed makes the tasks take different times.
@@ -40,6 +43,9 @@ type Torture struct {
 	// that asks; the third has another type of that field. Each has migrations from the versions before it.
 	Version int
 }
+
+// paid is the signal that ends a run.
+var paid = pregel.NewSignal[int]("paid")
 
 // items is how many tasks a run fans out to.
 const items = 3
@@ -176,6 +182,12 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 			return fmt.Sprintf("answer %d to %d", answer, number(state)), err
 		})).
 		Node("done", task("done", func(ctx context.Context, state map[string]any) (string, error) {
+			if err := pregel.Sleep(ctx, 20*time.Millisecond); err != nil {
+				return "", err
+			}
+			if n, err := paid.Receive(ctx); err != nil || n != number(state) {
+				return "", cmp.Or(err, fmt.Errorf("run %d has got signal %d", number(state), n))
+			}
 			said := fmt.Sprint("done ", number(state))
 			return said, x.effect(ctx, said)
 		})).
@@ -188,7 +200,7 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 			return sends, nil
 		}, "item").
 		Edge("item", "inside").Edge("inside", ask).Edge(ask, "done").
-		Compile(graph.Options{Name: "torture", Saver: &acknowledged{x.Saver, x}, Version: strconv.Itoa(max(x.Version, 1)),
+		Compile(graph.Options{Name: "torture", Saver: &acknowledged{x.Saver, x}, Store: x.Store, Version: strconv.Itoa(max(x.Version, 1)),
 			Migrations: tortureMigrations[:max(x.Version-1, 0)]})
 }
 
@@ -270,12 +282,16 @@ func (x *Torture) Work(ctx context.Context) error {
 }
 
 // Drive submits all runs, each when the one before it on its thread has ended, answers their
-// questions, and returns when the last one has ended. It may be called again, in any
+// questions, sends their signals, and returns when the last one has ended. It may be called again, in any
 // process: keys make one run of what is submitted twice.
 func (x *Torture) Drive(ctx context.Context) error {
+	g, err := x.Graph()
+	if err != nil {
+		return err
+	}
 	errs := make(chan error, x.Threads)
 	for i := range x.Threads {
-		go func() { errs <- x.drive(ctx, threadName(i)) }()
+		go func() { errs <- x.drive(ctx, g, threadName(i)) }()
 	}
 	var all error
 	for range x.Threads {
@@ -284,7 +300,7 @@ func (x *Torture) Drive(ctx context.Context) error {
 	return all
 }
 
-func (x *Torture) drive(ctx context.Context, thread string) error {
+func (x *Torture) drive(ctx context.Context, g *pregel.Graph, thread string) error {
 	for k := range x.Runs {
 		for what, input := range []any{
 			map[string]any{"run": k, "log": []string{fmt.Sprint("in ", k)}},
@@ -292,6 +308,9 @@ func (x *Torture) drive(ctx context.Context, thread string) error {
 		} {
 			r, err := x.Queue.Submit(ctx, runs.Request{Key: fmt.Sprint(thread, "/", k, "/", what), Input: input,
 				Spec: runs.Spec{ThreadID: thread, Graph: "torture", Attempts: 1000}})
+			if err == nil && what == 1 {
+				err = paid.Send(ctx, g, thread, k, pregel.SignalOptions{Key: strconv.Itoa(k), Queue: x.Queue})
+			}
 			if err == nil {
 				r, err = runs.Wait(ctx, x.Queue, r.ID)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/check"
+	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -137,7 +138,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (e LogEntry, ok bool) {
 	touches := q.Thread == ""
 	for _, o := range rec.Ops {
 		op := logOp(o)
-		touches = touches || op.Kind == "thread" && op.Thread == q.Thread || o.Op == "copy" && o.Key == "t"+q.Thread
+		touches = touches || op.Kind == "thread" && op.Thread == q.Thread || o.Op == "copy" && o.Key == layout.ThreadKey(q.Thread)
 		e.Ops = append(e.Ops, op)
 	}
 	return e, touches

@@ -66,7 +66,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 		defer v.Release()
 		prefix, from := "", ""
 		if !q.All {
-			prefix, from = "t"+q.Prefix, "t"+max(q.Prefix, q.After)
+			prefix, from = layout.ThreadKey(q.Prefix), layout.ThreadKey(max(q.Prefix, q.After))
 		}
 		matches, end := d.Inside().MetadataMatcher(v, q.Metadata)
 		defer end()

@@ -201,7 +201,7 @@ func (d *decoder) mapping(n int) (any, error) {
 	return out, nil
 }
 
-// anyMapping continues mapping at pair i of n, after i string keys.
+// anyMapping takes over from mapping at pair i of n, where the first key is no string. strs are the pairs before it.
 func (d *decoder) anyMapping(strs map[string]any, last string, i, n int) (any, error) {
 	out := make(map[any]any, n)
 	var prev mapKey

@@ -25,8 +25,8 @@ func (s *extState) settle() {
 	}
 }
 
-// order returns a copy of bytes [from, to) of the input.
-func (s *extState) order(data []byte, from, to int) []byte {
+// copyOf returns bytes [from, to) of a copy of the extension, which is made once.
+func (s *extState) copyOf(data []byte, from, to int) []byte {
 	if s.copied == nil {
 		s.copied = bytes.Clone(data[s.from:s.to])
 	}
@@ -120,7 +120,7 @@ func (d *decoder) named(code int8) (any, error) {
 	}
 	v := d.c.resolve(x, &d.budget)
 	if v == any(x) && d.ext.unsorted && !d.ext.repeated {
-		x.order = d.ext.order(d.cur.data, from, to)
+		x.order = d.ext.copyOf(d.cur.data, from, to)
 	}
 	return v, nil
 }

@@ -31,6 +31,7 @@ var (
 	jsonMarshalerType = reflect.TypeFor[json.Marshaler]()
 )
 
+// promotionOf finds which methods of t come from an embedded field. It looks once for each type.
 func promotionOf(t reflect.Type) *promotion {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

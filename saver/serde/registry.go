@@ -65,8 +65,8 @@ type registration struct {
 type Registry struct {
 	byName map[TypeName]*registration
 	byType map[reflect.Type]*registration
-	// largest is an upper bound for the memory of a registered value, for each value that
-	// it is made of.
+	// largest bounds the memory that a registered value takes for each value inside it: no
+	// registered type takes more.
 	largest int64
 }
 

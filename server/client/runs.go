@@ -270,7 +270,7 @@ type CancelQuery struct {
 	Status   string   `json:"status,omitempty"` // Pending, Running or "all"
 }
 
-// CancelMany ends several runs. Of o, Rollback counts.
+// CancelMany ends several runs. Of o, only Rollback is used.
 func (r *Runs) CancelMany(ctx context.Context, q CancelQuery, o CancelOptions) error {
 	req := post(q, "runs", "cancel")
 	req.query = params("action", o.action())

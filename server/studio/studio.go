@@ -29,6 +29,8 @@ import (
 	"strings"
 )
 
+// dist is what `npm run build` makes of web. CONTRIBUTING.md has more.
+//
 //go:embed dist
 var dist embed.FS
 

@@ -202,6 +202,7 @@ func (s *Server) accept(l Listener) error {
 	}
 }
 
+// admit counts a connection in. It returns false if there are too many, or the server is closing.
 func (s *Server) admit(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

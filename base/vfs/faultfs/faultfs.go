@@ -26,7 +26,7 @@ import (
 )
 
 // FS passes operations on to another file system unless a rule of its injector
-// says otherwise. It is as concurrent as the file system inside.
+// says otherwise. It is as safe for concurrent use as the file system inside.
 type FS struct {
 	inner vfs.FS
 	inj   *Injector

@@ -7,8 +7,8 @@ import (
 	"github.com/stele-go/stele/pregel"
 )
 
-// tool emits a step of a tool call. What a tool answered is also a message, whole at once, of a namespace of
-// the call's own, where the reference has it.
+// tool emits a step of a tool call. What a tool answered is also a message, whole at once, in a namespace of
+// the call's own, where LangGraph's server puts it.
 func (t *Translator) tool(data any) {
 	m, _ := data.(map[string]any)
 	t.add(methodTools, t.event.Namespace, m)
