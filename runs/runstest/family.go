@@ -139,10 +139,13 @@ func (f *family) run(thread, graph string, input any) runs.Run {
 	return r
 }
 
+// asleep reports whether a run sleeps and is not due: one that is due will have another place soon.
+func (f *family) asleep(r runs.Run) bool { return r.Asleep() && r.After.After(f.clock.Now()) }
+
 // waits waits until a run sleeps and the thread waits for a child, and returns that child's thread.
 func (f *family) waits(r runs.Run) string {
 	f.Helper()
-	f.until(r, runs.Run.Asleep)
+	f.until(r, f.asleep)
 	st, err := f.graphs[r.Graph].GetState(f.Context(), pregel.Thread(r.ThreadID))
 	if err != nil || len(st.Waits) == 0 || st.Waits[0].Child == "" || st.Waits[0].ChildGraph != "child" {
 		f.Fatalf("%+v, %v", st, err)
@@ -209,7 +212,7 @@ func (f *family) call() {
 	f.begin()
 	f.pass()
 	f.ended(child, runs.Success)
-	f.until(p, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
+	f.until(p, func(r runs.Run) bool { return r.After.Before(never) && f.asleep(r) })
 	f.wantDone("parent", "child sleep in", "child sleep in", "parent", "got did sleep in")
 	if err := f.queue.Delete(f.Context(), child.ID); err != nil { // it is not started anew
 		f.Fatal(err)
@@ -383,7 +386,7 @@ func (f *family) timeOut() {
 		f.Fatalf("%+v, %v", r, err)
 	}
 	f.pass()
-	f.until(p, func(r runs.Run) bool { return r.Asleep() && r.After.After(f.clock.Now()) })
+	f.until(p, f.asleep)
 	f.returnedAs(f.run(child.ThreadID, "child", pregel.Command{Resume: "yes"}), "ask: yes")
 	f.pass()
 	f.returned(p, "ask: yes true")
@@ -456,7 +459,7 @@ func (f *family) pass() {
 			if err != nil {
 				f.Fatal(err)
 			}
-			if !r.Status.Ended() && !(r.Asleep() && r.After.After(f.clock.Now())) {
+			if !r.Status.Ended() && !f.asleep(r) {
 				return false
 			}
 		}
@@ -595,7 +598,7 @@ func (f *family) queueless() {
 	}
 	f.begin()
 	p := f.run("p", "parent", "in")
-	f.until(p, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
+	f.until(p, func(r runs.Run) bool { return r.After.Before(never) && f.asleep(r) })
 	sleeping := f.run("q", "parent", "sleep")
 	f.until(f.runOf(f.waits(sleeping)), runs.Run.Asleep)
 	f.stop()

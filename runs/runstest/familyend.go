@@ -130,21 +130,16 @@ func (f *family) copied() {
 		}
 		return f.run(thread, "parent", nil)
 	}
-	// Each instant is fixed when a body comes to its sleep: the clock moves when all have.
-	sleeps := func(r runs.Run) {
-		f.until(r, func(r runs.Run) bool { return r.Asleep() && r.After.Before(never) && r.After.After(f.clock.Now()) })
-	}
 	early := copied("early")
 	f.until(f.runOf(f.waits(early)), runs.Run.Asleep)
 	f.pass()
-	sleeps(p)
-	sleeps(early)
+	f.until(p, func(r runs.Run) bool { return r.After.Before(never) && f.asleep(r) })
 	late := copied("late")
-	f.until(f.runOf(f.waits(late)), runs.Run.Asleep)
 	f.pass()
 	f.returned(p, "did sleep in")
 	f.returned(early, "did sleep in")
-	sleeps(late)
+	f.until(f.runOf(f.waits(late)), runs.Run.Asleep)
+	f.pass()
 	f.pass()
 	f.returned(late, "did sleep in")
 	threads := map[string]bool{}
