@@ -5,30 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 )
 
-// TestAskAfter: a question waits for what comes before it, and no longer than its context.
+// TestAskAfter: a question, a sleep and a signal wait for what comes before them, and no longer than their context.
 func TestAskAfter(t *testing.T) {
-	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, _ any) (any, error) {
-		first := make(chan struct{})
-		cancelled, cancel := context.WithCancel(ctx)
-		cancel()
-		if _, err := pregel.Ask(pregel.AskAfter(cancelled, []chan struct{}{first}), "x"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a question whose turn never comes: %v", err)
+	for name, wait := range map[string]func(ctx context.Context) error{
+		"a question": func(ctx context.Context) error { _, err := pregel.Ask(ctx, "x"); return err },
+		"a sleep":    func(ctx context.Context) error { return pregel.Sleep(ctx, time.Hour) },
+		"a signal":   func(ctx context.Context) error { _, err := pregel.NewSignal[int]("x").Receive(ctx); return err },
+	} {
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), Store: must(store.NewMemory(store.Options{}))}, node("a", func(ctx context.Context, _ any) (any, error) {
+			first := make(chan struct{})
+			cancelled, cancel := context.WithCancel(ctx)
+			cancel()
+			if err := wait(pregel.AskAfter(cancelled, []chan struct{}{first})); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s whose turn never comes: %v", name, err)
+			}
+			close(first)
+			var asked *pregel.InterruptError
+			if err := wait(pregel.AskAfter(ctx, []chan struct{}{first})); !errors.As(err, &asked) {
+				t.Errorf("%s whose turn has come: %v", name, err)
+			}
+			return nil, nil
+		}))
+		if _, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"n": 1}); err != nil {
+			t.Fatal(err)
 		}
-		close(first)
-		var asked *pregel.InterruptError
-		if _, err := pregel.Ask(pregel.AskAfter(ctx, []chan struct{}{first}), "x"); !errors.As(err, &asked) {
-			t.Errorf("a question whose turn has come: %v", err)
-		}
-		return nil, nil
-	}))
-	if _, err := g.Invoke(context.Background(), pregel.Thread("t"), map[string]any{"n": 1}); err != nil {
-		t.Fatal(err)
 	}
 	if _, err := pregel.ReadState(context.Background()); !errors.Is(err, pregel.ErrOutsideTask) {
 		t.Errorf("the state outside of a task: %v", err)
