@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,8 +30,8 @@ type CommitOptions struct {
 	Urgent bool  // it frees space: pass where others are refused for want of it
 	// Deferred: written is enough; durable with the next sync. See wal.Record.
 	Deferred bool
-	// Began is when the caller's work on this commit began; 0 is the call itself. The
-	// commit's time is counted from it.
+	// Began is the moment from which the commit's time is counted, such as the end of the
+	// caller's serializing; 0 is the call itself.
 	Began Time
 }
 
@@ -56,8 +57,8 @@ type CommitOptions struct {
 //     whole or as its patch. A refusal here ends the call with a typed error, and nothing is
 //     written for it.
 //  5. The log writes the frames of the batch, one behind the other, and makes them durable with
-//     one fdatasync for all. It asks Options.Guard, which is Engine.ownsDir, whether LOCK and the
-//     log file still have their names, and writes the durable mark. With a replica the records
+//     one fdatasync for all. It asks whether the log file still has its name, and Options.Guard,
+//     which is Engine.ownsDir, whether LOCK has, and writes the durable mark. With a replica the records
 //     then go to it (wal.Options.Replicate); in mode sync the batch waits until the bucket has
 //     them. A batch in which every record is Deferred, as the writes of a task are, is published
 //     without a sync: the next sync makes it durable (see wal.Record).
@@ -150,8 +151,10 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		return 0, err
 	}
 	var size int64
+	now := Now()
 	for i := range steps {
 		size += steps[i].Size
+		steps[i].Began = cmp.Or(steps[i].Began, now)
 	}
 	if err := e.stall(ctx, size, false); err != nil {
 		return 0, err

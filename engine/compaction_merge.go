@@ -91,7 +91,7 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// noteCompacting reports the progress of a compaction.
+// noteCompacting reports the progress of a compaction: to the events of the store, and to whoever asked for this one.
 func (c *compactor) noteCompacting(m *merge, out *segmentOutputs, done, left int) {
 	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
 	for _, tell := range []func(metrics.CompactProgress){c.Opts.Events.Compacting, m.tell} {

@@ -201,7 +201,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	f.Index.DropTombstones(cut, f.oldestTombstone())
 	f.Files.retire(append(gone, old...)...)
 	info.Took = time.Since(start)
-	f.throttle.flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
+	f.throttle.flushed(logged, info.Took-y.gaveAway()) // when commits are slowed down, it does not yield
 	f.noteFlush(info)
 	return nil
 }

@@ -92,11 +92,13 @@ type together struct {
 	room int         // bytes of the values
 }
 
+// here reports whether value i lies in the block of the first.
 func (t *together) here(i int) bool {
 	l := &t.locs[i]
 	return l.File == t.locs[0].File && l.Off == t.locs[0].Off && !l.Patched()
 }
 
+// measure adds up the values that lie in the block.
 func (t *together) measure() {
 	for i := range t.locs {
 		if t.here(i) {
@@ -105,6 +107,7 @@ func (t *together) measure() {
 	}
 }
 
+// cut takes the values out of the block, into one allocation.
 func (t *together) cut(block []byte) {
 	all := make([]byte, 0, t.room)
 	for i := range t.locs {

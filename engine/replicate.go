@@ -194,7 +194,7 @@ func (r *replication) give(first base.LSN, records [][]byte) error {
 // givenBytes is how many bytes of records one batch gets at most, unless one record has more: far less than replica.MaxBatch.
 const givenBytes = 64 << 20
 
-// append gives a batch to the leader, or leaves it to feed.
+// append gives a batch to the leader. If that has no room, feed reads the batch from the log later.
 func (r *replication) append(b replica.Batch, last base.LSN) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,7 +67,7 @@ func syncEvery(mode wal.Mode) int64 {
 	return 0 // the default of the builder
 }
 
-// add writes one family: the values plan names, and the page.
+// add writes one family: the values that p names, and the page.
 func (j *segmentOutput) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err

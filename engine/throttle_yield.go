@@ -23,8 +23,8 @@ type yielder struct {
 // yielder returns one for a piece of work that begins now.
 func (t *throttle) yielder() *yielder { return &yielder{t: t} }
 
-// Gave is how long others had the processor.
-func (y *yielder) Gave() time.Duration { return y.gave }
+// gaveAway is how long others had the processor.
+func (y *yielder) gaveAway() time.Duration { return y.gave }
 
 // yield is called after each piece of work, as often as one likes.
 func (y *yielder) yield() {

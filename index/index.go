@@ -71,7 +71,7 @@ func New(budget int64) *Index {
 
 // Partition returns the partition as it is now, or nil. An error is that of reading its row,
 // if that lies on disk and nobody has looked at it: then it is not known whether there
-// is such a partition. Who was told once is told again without reading.
+// is such a partition. The answer is kept: a second call does not read.
 func (ix *Index) Partition(id string) (*Partition, error) {
 	t, _, err := ix.PartitionOrRow(id)
 	return t, err

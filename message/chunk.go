@@ -461,11 +461,11 @@ func (c Chunk) Whole() (Message, error) {
 	return m, nil
 }
 
-// Complete returns the message that c makes when no part comes after it. It is Whole but for the
-// arguments of a tool call that end too early: of those Whole reads what is there, and here the
-// call is an invalid one, since a tool must not run on half of what a model meant. LangChain
-// reads an answer that came at once in this way. So is a last call without arguments if ResponseMetadata
-// says that the model reached its limit of tokens: it may have ended behind the name. LangChain runs it.
+// Complete returns the message that c makes when no part comes after it. It differs from Whole for a
+// tool call whose arguments end too early. Whole reads as much of them as there is. Here the call is an
+// invalid one, since a tool must not run on half of what a model meant; LangChain reads an answer that
+// came in one piece in this way. A last call without arguments is invalid as well if ResponseMetadata says
+// that the model reached its limit of tokens: it may have ended behind the name. LangChain runs it.
 func (c Chunk) Complete() (Message, error) {
 	if err := c.settle(); err != nil {
 		return Message{}, err

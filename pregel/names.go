@@ -3,6 +3,7 @@ package pregel
 import (
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // The names of LangGraph's protocol, as they stand in stored data.
@@ -36,7 +37,7 @@ const (
 	chResume      = saver.ChannelResume
 	chError       = saver.ChannelError
 	chErrorSource = answer.ErrorSource
-	chStopped     = "__stele_stopped__" // see rules.WriteCall
+	chStopped     = rules.ChannelStopped
 	chAnswers     = answer.ChannelGiven
 	chAnswersOver = answer.ChannelOver
 	chNoWrites    = "__no_writes__"

@@ -69,8 +69,9 @@ func (s *runAPI) batch(c *call) error {
 //
 //  1. Server.ServeHTTP finds the operation, and Server.answer does it: prepare authenticates it, limits it, reads its body and
 //     authorizes it, by the operation's row in the table of routes.
-//  2. made and on find thread and assistant, or make the thread. request turns the body into a
-//     runs.Request, and submit hands that to the queue. When submit returns, the run survives the
+//  2. made and on (runcreation.go) find thread and assistant, or make the thread. request turns the body into a
+//     runs.Request, and submit hands that to the queue, where queue and store are one (queueWithStore) together with the
+//     thread's record. When submit returns, the run survives the
 //     process: another worker, or this server when it starts again, executes it. On routes that stream or
 //     wait (call.deferSync) it survives a power failure only once it was read from the queue, which
 //     comes before the client is told of it.

@@ -27,9 +27,9 @@ import (
 // decide there, without a lock, on the strength of everything that was committed before: check a
 // condition, refuse the record, or choose what to log. A refused record gets no LSN.
 //
-// Write. The frames of the batch are written one behind the other, with one write unless they are large. Each of them promises what is durable at
-// that moment, which is everything up to the end of the batch before (see Recover for what promises are
-// for).
+// Write. The frames of the batch are written one behind the other, with one write unless they are
+// large. Each of them promises what is durable at that moment, which is everything up to the end of the
+// batch before (see Recover for what promises are for).
 //
 // Sync. In SyncAlways one sync makes the whole batch durable. A check follows that the store still has
 // its lock and the file its name: what is acknowledged must be where the next Open will look for it.

@@ -221,6 +221,7 @@ func (e *encoder) typed(t serde.Typed, err error) {
 	e.b = msgp.AppendBytes(e.b, t.Data)
 }
 
+// seconds writes a time in seconds; a negative one means for ever.
 func (e *encoder) seconds(d time.Duration) {
 	if d < 0 {
 		e.b = msgp.AppendInt(e.b, forEver)

@@ -268,7 +268,7 @@ func (c cell) lost() (figures, error) {
 	return figures{"lost": float64(lost)}, s.Close()
 }
 
-// reopen is W5: from calling Open to the first answer.
+// reopen is workload W5 of docs/performance.md: from calling Open to the first answer.
 func (c cell) reopen() (figures, error) { return c.reopenAt(openThread(c.Size.OpenThreads / 2)) }
 
 func (c cell) reopenAt(thread string) (figures, error) {

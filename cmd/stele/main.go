@@ -129,7 +129,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
 Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
-signal, release, replica detach and studio --write works beside a running writer and changes nothing.
+signal, release, replica detach, replica rejoin and studio --write works beside a running writer and changes nothing.
 Exit codes: 0 done, 1 damage found, something lost, not copied or not there, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

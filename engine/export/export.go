@@ -31,8 +31,8 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// LostPart is a page of a family that could not be read. An unknown number of entries of some of these
-// partitions is lost with it.
+// LostPart is a page of a family that could not be read. Entries of one or more of Partitions are lost with
+// it; of which, and how many, is not known.
 type LostPart struct {
 	Partitions []string
 	Err        error

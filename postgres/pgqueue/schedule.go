@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// PutSchedule implements runs.Queue. Next is computed by the clock of this program.
+// PutSchedule implements runs.Queue. Next is computed by the clock of this program, not by the database's.
 func (q *Queue) PutSchedule(ctx context.Context, s runs.Schedule) (runs.Schedule, error) {
 	s, err := runs.NewSchedule(s, q.opts.Serializer, q.now())
 	if err != nil {

@@ -116,7 +116,7 @@ func Exists(ctx context.Context, s *postgres.Saver) (exists bool, err error) {
 	return exists, err
 }
 
-// open makes a Store, which closes db. codec is for a Store without a serializer of its own.
+// open makes a Store, which closes db, unless err says that there is none. codec is for a Store without a serializer of its own.
 func open(ctx context.Context, db *pgdb.DB, err error, codec serde.Serializer, so store.Options) (*Store, error) {
 	if err != nil {
 		return nil, err

@@ -556,6 +556,7 @@ func (f *fixture) namespaces() []store.Namespace {
 }
 
 // plain: a store that orders nothing, as one that is reached over the wire, keeps the order of one sender.
+// The struct around the store hides its optional interfaces.
 func (f *fixture) plain() {
 	f.items = struct{ store.Store }{f.items}
 	f.order()

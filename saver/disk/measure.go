@@ -68,10 +68,10 @@ func refused(err error) bool {
 	return errors.As(err, &encode)
 }
 
-// encoded counts the serializing of a save's n values, which began at begin, and returns the time of
-// its end. Reading the clock is most of the cost of measuring, so each value counts with the mean of
+// countEncoded counts the serializing of a save's n values, which began at begin, and returns the moment
+// of its end. Reading the clock is most of the cost of measuring, so each value counts with the mean of
 // its save.
-func (m *meters) encoded(begin engine.Time, n int, err error) engine.Time {
+func (m *meters) countEncoded(begin engine.Time, n int, err error) engine.Time {
 	now := engine.Now()
 	if err == nil {
 		if n > 0 {

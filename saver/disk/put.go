@@ -92,7 +92,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin engine.Time) (step engine.Step, err error) {
 	s := p.s
 	err = p.plan.Make(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
-	encoded := s.m.encoded(begin, p.plan.Encoded, err)
+	encoded := s.m.countEncoded(begin, p.plan.Encoded, err)
 	if err != nil {
 		return step, err
 	}
@@ -470,7 +470,7 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 
 func (s *Saver) putWrites(ctx context.Context, begin engine.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
 	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.codec.Serializer)
-	encoded := s.m.encoded(begin, plan.Encoded, err)
+	encoded := s.m.countEncoded(begin, plan.Encoded, err)
 	if err != nil {
 		return err
 	}

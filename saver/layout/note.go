@@ -92,7 +92,7 @@ func (d *unpacker) note(all []byte, versioned bool) *saver.Note {
 	return n
 }
 
-// near reads names; nil for none.
+// near reads names, each a text or a distance back into the bytes before or noteWords; nil for none.
 func (d *unpacker) near(before string) []string {
 	n := d.count(1)
 	if n == 0 {

@@ -56,8 +56,8 @@ func TestStatusOf(t *testing.T) {
 		want     WriteCall
 	}{
 		{[]string{saver.ChannelResume, saver.ChannelInterrupt}, again}, {[]string{"__stele_answers__"}, answer}, {[]string{"__stele_answers_over__"}, write}, {[]string{"x", saver.ChannelScheduled}, write}, {[]string{saver.ChannelError}, fail},
-		{[]string{channelStopped}, WriteCall{TaskID: "a", Stopped: true}},
-		{[]string{saver.ChannelError, channelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
+		{[]string{ChannelStopped}, WriteCall{TaskID: "a", Stopped: true}},
+		{[]string{saver.ChannelError, ChannelErrorSource}, WriteCall{TaskID: "a"}}, // its handler goes on
 	} {
 		if got := NewWriteCall("a", c.channels); got != c.want {
 			t.Errorf("%v is summed up as %+v", c.channels, got)

@@ -2,18 +2,18 @@ package rules
 
 import "github.com/stele-go/stele/saver"
 
-// channelStopped is the channel on which an engine records that a run stopped, if nothing
+// ChannelStopped is the channel on which an engine records that a run stopped, if nothing
 // else that is stored says so: at a breakpoint inside another graph, or with an answer that
 // nobody took.
-const channelStopped = "__stele_stopped__"
+const ChannelStopped = "__stele_stopped__"
 
-// channelAnswers is the channel on which an engine records the answers that a run was given by the ids of
+// ChannelAnswers is the channel on which an engine records the answers that a run was given by the ids of
 // their questions.
-const channelAnswers = "__stele_answers__"
+const ChannelAnswers = "__stele_answers__"
 
-// channelErrorSource is written together with an error that an error handler takes over. The
+// ChannelErrorSource is written together with an error that an error handler takes over. The
 // run goes on with the handler.
-const channelErrorSource = "__error_source_node__"
+const ChannelErrorSource = "__error_source_node__"
 
 // WriteCall has the parts of one PutWrites call that StatusOf needs.
 type WriteCall struct {
@@ -37,11 +37,11 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 			c.Resume = true
 		case saver.ChannelError:
 			c.Error = true
-		case channelErrorSource:
+		case ChannelErrorSource:
 			handled = true
-		case channelStopped:
+		case ChannelStopped:
 			c.Stopped = true
-		case channelAnswers:
+		case ChannelAnswers:
 			c.TaskID, c.Resume = saver.NullTaskID, true
 		default:
 			c.Output = true
@@ -61,12 +61,12 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 // an answer lets it go on.
 //
 // A stop at a breakpoint or at the step limit counts only until something is written,
-// because then a run went on. The same holds for a call on channelStopped.
+// because then a run went on. The same holds for a write that says so itself (ChannelStopped).
 func StatusOf(note *saver.Note, calls []WriteCall) saver.Status {
 	type task struct{ waits, failed, output bool }
 	tasks := map[string]*task{}
-	steered := false // a Command started something after the run ended
-	stopped := false // the last call says so
+	steered := false // a Command, which is no task, has written behind the end of the run
+	stopped := false // the last call says that the run stopped
 	for _, c := range calls {
 		stopped = c.Stopped
 		if c.TaskID == saver.NullTaskID {

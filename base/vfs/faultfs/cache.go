@@ -23,7 +23,7 @@ type cache struct {
 }
 
 type page struct {
-	disk [pageSize]byte // what a loss brings back
+	disk [pageSize]byte // its contents after a loss of power
 	lost bool           // marked clean by a failed sync; no later sync writes it
 }
 

@@ -143,10 +143,10 @@ func (t *boundTx) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	return t.Tx.QueryRow(t.next(1), sql, args...)
 }
 
-// SendBatch implements pgx.Tx, with the time of its statements.
+// SendBatch implements pgx.Tx. It is bounded by the timeouts of its statements together.
 func (t *boundTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
 	return t.Tx.SendBatch(t.next(b.Len()), b)
 }
 
-// Commit implements pgx.Tx, with the time of one statement.
+// Commit implements pgx.Tx. It is bounded by the timeout of one statement.
 func (t *boundTx) Commit(context.Context) error { return t.Tx.Commit(t.next(1)) }

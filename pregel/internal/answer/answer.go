@@ -40,6 +40,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -47,7 +48,7 @@ import (
 const NoTask = "00000000-0000-0000-0000-000000000000"
 
 // ErrorSource is the channel that names the node of a task that failed.
-const ErrorSource = "__error_source_node__"
+const ErrorSource = rules.ChannelErrorSource
 
 // IsControl reports whether a write to the channel describes what happened to a task rather than what
 // it produced.

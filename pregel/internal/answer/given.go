@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -23,7 +24,7 @@ import (
 //     are still in force. That changes nothing: their questions do not wait.
 const (
 	// ChannelGiven has the record of a run that was given answers. Savers take it for an answer to all questions.
-	ChannelGiven = "__stele_answers__"
+	ChannelGiven = rules.ChannelAnswers
 	// ChannelOver has the record of a run that ended answers, or some of them.
 	ChannelOver = "__stele_answers_over__"
 )
