@@ -78,9 +78,10 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 //  1. tick gets it ready. position.takeNext makes the tasks that follow the checkpoint (preparer).
 //     Writes that an earlier attempt has stored are applied again, and their tasks do not run.
 //     A breakpoint, the recursion limit or a drain ends the run here.
-//  2. runTasks takes what the cache has, keeps back tasks whose wait is not over (loop.held), and gives the
-//     others to a superstep. Each runs in a goroutine of its own: job.run, taskWork (retries and time limits), taskAttempt (one attempt, which
-//     the node's context carries). The superstep reads their requests until none is live.
+//  2. runTasks takes what the cache has, keeps back tasks whose wait is not over (loop.held), and gives
+//     the others to a superstep. Each runs in a goroutine of its own: job.run, taskWork (retries and time
+//     limits), taskAttempt (one attempt, which the node's context carries). The superstep reads their
+//     requests until none is live.
 //  3. superstep.ended notes what a task wrote, or asked, as pending (position.record), and hands it to
 //     the pipeline (saves.submit). After a crash here the next run finds these writes, and runs the
 //     other tasks.

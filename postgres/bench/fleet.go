@@ -76,7 +76,7 @@ func startWorker(ctx context.Context, url string, lease time.Duration, begun fun
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = (&runs.Worker{Queue: w.queue, Saver: s, Graphs: map[string]*pregel.Graph{"three": g, "nap": naps}, Concurrency: 8,
+		_ = (&runs.Worker{Queue: w.queue, Saver: s, Graphs: map[string]*pregel.Graph{"three": g, "nap": naps.Untyped()}, Concurrency: 8,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}).Run(working)
 	}()
 	w.stop = func() {
