@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/serde"
@@ -240,6 +241,58 @@ func (b *inbox) has(ctx context.Context, name string) (bool, error) {
 	}
 	s, err := b.find(ctx, name)
 	return s != nil, err
+}
+
+// sentSignal is a signal with the time at which the store took it.
+type sentSignal struct {
+	signal
+	sent time.Time
+}
+
+// pending are the signals that nobody has taken, at most so many, 0 for all, by name and in order. It reads no more
+// than it returns, beside those of earlier releases.
+func (b *inbox) pending(ctx context.Context, most int) (list []sentSignal, err error) {
+	path := inboxOf(b.thread)
+	topics := store.NamespaceQuery{Match: []store.Match{{Kind: store.MatchPrefix, Path: path}}, Limit: store.NoLimit}
+	found, err := b.items.Batch(ctx, b.allFormer(), topics)
+	if err != nil {
+		return nil, err
+	}
+	sent := map[string]time.Time{}
+	for _, it := range found[0].Found {
+		sent[it.Key] = it.CreatedAt
+	}
+	for _, s := range b.former(found[0].Found) {
+		list = append(list, sentSignal{*s, sent[s.formerKey()]})
+	}
+	for _, ns := range found[1].Namespaces {
+		topic := ns[len(ns)-1]
+		if len(ns) == len(path) || topic == refusedTopic {
+			continue // the marks of keys, and what was set aside
+		}
+		q := store.Query{Prefix: ns, Limit: store.NoLimit, ByKey: true, NoRefresh: true}
+		if most > 0 {
+			q.Limit = most - len(list)
+		}
+		if q.Limit <= 0 {
+			break
+		}
+		items, err := b.items.Search(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range items {
+			if s, ok := signalOf(it.Value); ok {
+				s.at = it.Key
+				list = append(list, sentSignal{s, it.CreatedAt})
+			}
+		}
+	}
+	if most > 0 {
+		list = list[:min(most, len(list))]
+	}
+	slices.SortStableFunc(list, func(x, y sentSignal) int { return cmp.Compare(x.name, y.name) })
+	return list, nil
 }
 
 // put puts an item of the inbox, which neither expires with those of programs nor is embedded.

@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -148,19 +149,27 @@ func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, op
 
 // RefusedSignal is a signal that was set aside, because it was not of the type that a node received.
 type RefusedSignal struct {
-	ID, Name string
-	Value    any    // plain data
-	Error    string // why it could not be read
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Value any    `json:"value"` // plain data
+	Error string `json:"error"` // why it could not be read
 }
 
 // RefusedSignals are the signals to a thread that were set aside, in their order. To send one again, or another
 // in its place, pass its ID as SignalOptions.Instead; DeleteRefusedSignal removes it. They go with the thread's
 // other signals.
 func (g *Graph) RefusedSignals(ctx context.Context, threadID string) ([]RefusedSignal, error) {
-	b := g.mustBe().inboxFor(threadID)
-	if b == nil || g.opts.Saver == nil {
+	o := g.mustBe().opts
+	if o.Saver == nil || o.Store == nil {
 		return nil, nil
 	}
+	return RefusedSignals(ctx, o.Saver.Serializer(), o.Store, threadID)
+}
+
+// RefusedSignals is Graph.RefusedSignals for who has the store of the thread's graph and the serializer of its saver,
+// and not the graph.
+func RefusedSignals(ctx context.Context, with serde.Serializer, items store.Store, threadID string) ([]RefusedSignal, error) {
+	b := &inbox{items: items, thread: threadID}
 	found, err := b.items.Search(ctx, store.Query{Prefix: b.topic(refusedTopic), Limit: store.NoLimit, ByKey: true, NoRefresh: true})
 	if err != nil {
 		return nil, &PersistError{Op: fmt.Sprintf("read the refused signals of thread %q", threadID), Err: err}
@@ -173,10 +182,50 @@ func (g *Graph) RefusedSignals(ctx context.Context, threadID string) ([]RefusedS
 		}
 		r := RefusedSignal{ID: it.Key, Name: s.name}
 		r.Error, _ = it.Value["error"].(string)
-		if r.Value, err = g.opts.Saver.Serializer().Decode(s.typed); err != nil {
+		if r.Value, err = with.Decode(s.typed); err != nil {
 			return nil, fmt.Errorf("refused signal %q of thread %q: %w", it.Key, threadID, err)
 		}
 		list = append(list, r)
+	}
+	return list, nil
+}
+
+// PendingSignal is a signal to a thread that nobody has taken yet.
+type PendingSignal struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name"`
+	Keyed bool      `json:"keyed"`           // it was sent with a SignalOptions.Key, of which a hash is kept
+	Sent  time.Time `json:"sent_at"`         // or put back, by the store's clock
+	Value any       `json:"value"`           // plain data; nil with an Error
+	Error string    `json:"error,omitempty"` // why the value cannot be decoded; "" if it can
+}
+
+// Signals are the signals to a thread that nobody has taken yet, at most so many of them, 0 for all: by name, those of
+// a name in the order in which they are received. One whose name no node receives stays there. So does one that was
+// taken, if its process died at that moment, until the thread goes on. A graph without a Saver or a Store has none.
+func (g *Graph) Signals(ctx context.Context, threadID string, most int) ([]PendingSignal, error) {
+	o := g.mustBe().opts
+	if o.Saver == nil || o.Store == nil {
+		return nil, nil
+	}
+	return Signals(ctx, o.Saver.Serializer(), o.Store, threadID, most)
+}
+
+// Signals is Graph.Signals for who has the store of the thread's graph and the serializer of its saver, and not the
+// graph.
+func Signals(ctx context.Context, with serde.Serializer, items store.Store, threadID string, most int) ([]PendingSignal, error) {
+	b := &inbox{items: items, thread: threadID}
+	found, err := b.pending(ctx, most)
+	if err != nil {
+		return nil, &PersistError{Op: fmt.Sprintf("read the signals of thread %q", threadID), Err: err}
+	}
+	list := []PendingSignal{}
+	for _, p := range found {
+		shown := PendingSignal{ID: p.at, Name: p.name, Keyed: p.key != "", Sent: p.sent}
+		if shown.Value, err = with.Decode(p.typed); err != nil {
+			shown.Value, shown.Error = nil, err.Error()
+		}
+		list = append(list, shown)
 	}
 	return list, nil
 }

@@ -7,11 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -31,6 +33,7 @@ func Signals(t *testing.T, open func(t *testing.T) (saver.Saver, store.Store)) {
 		"below":      (*fixture).below,
 		"cut off":    (*fixture).cutOff,
 		"wrongtype":  (*fixture).wrongType,
+		"inbox":      (*fixture).inbox,
 		"former":     (*fixture).former,
 		"reads":      (*fixture).reads,
 		"plain":      (*fixture).plain,
@@ -431,6 +434,72 @@ func (f *fixture) wrongType() {
 	refused(0)
 }
 
+// wantInbox checks the signals to the thread that nobody has taken, at most so many.
+func (f *fixture) wantInbox(g *pregel.Graph, most int, want ...string) {
+	f.t.Helper()
+	list, err := g.Signals(f.t.Context(), "t", most)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var got []string
+	for _, s := range list {
+		value := s.Value
+		if p, ok := value.(map[string]any); ok {
+			value = p["N"]
+		}
+		if got = append(got, fmt.Sprint(s.Name, " ", value, " ", s.Keyed)); s.ID == "" || s.Sent.IsZero() || s.Error != "" {
+			f.t.Errorf("%+v", s)
+		}
+	}
+	if !slices.Equal(got, want) {
+		f.t.Fatalf("the inbox has %q, want %q", got, want)
+	}
+}
+
+// inbox: what nobody has taken is listed by name, in the order in which it is received; what is taken, or refused, is
+// not. A name that nothing receives stays. What cannot be decoded says why.
+func (f *fixture) inbox() {
+	g := f.graph(map[string]body{"a": f.receives(2)})
+	f.run(g, "x", 0, 1)
+	f.wantInbox(g, 0)
+	if err := words.Send(f.t.Context(), g, "t", "hello"); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := g.Signal(f.t.Context(), "t", "parcle", 1, pregel.SignalOptions{Key: "k"}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.send(g, 1)
+	f.send(g, 2, pregel.SignalOptions{Key: "l"})
+	f.send(g, 3)
+	f.wantInbox(g, 0, "parcel 1 false", "parcel 2 true", "parcel 3 false", "parcle 1 true", "word hello false")
+	if list, err := g.Signals(f.t.Context(), "t", 2); err != nil || len(list) != 2 {
+		f.t.Fatalf("of two: %+v, %v", list, err)
+	}
+	f.run(g, nil, 0, 0)
+	f.wantInbox(g, 0, "parcel 3 false", "parcle 1 true", "word hello false")
+	if err := g.Signal(f.t.Context(), "t", "parcel", "no parcel"); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.graph(map[string]body{"a": f.receives(2)}).Invoke(f.t.Context(), pregel.Thread("t"), "x"); err == nil {
+		f.t.Fatal("no parcel is received as one")
+	}
+	f.wantInbox(g, 0, "parcle 1 true", "word hello false")
+	// Who has the store, and not the key of its values, sees that they are there.
+	list, err := pregel.Signals(f.t.Context(), unreadable{f.s.Serializer()}, f.items, "t", 0)
+	if err != nil || len(list) != 2 || list[0].Name != "parcle" || list[0].Value != nil || list[0].Error != "no key" {
+		f.t.Fatalf("%+v, %v", list, err)
+	}
+	if list, err := g.Signals(f.t.Context(), "another", 0); err != nil || len(list) > 0 {
+		f.t.Fatalf("%+v, %v", list, err)
+	}
+}
+
+// unreadable decodes nothing.
+type unreadable struct{ serde.Serializer }
+
+// Decode implements serde.Serializer.
+func (unreadable) Decode(serde.Typed) (any, error) { return nil, errors.New("no key") }
+
 // former: the signals that an earlier release stored come first, whatever the clock of their sender was. Their keys
 // count once, and who gives them up puts them back.
 func (f *fixture) former() {
@@ -461,6 +530,7 @@ func (f *fixture) former() {
 	f.send(g, 0, pregel.SignalOptions{Key: "zero"})
 	f.send(g, 2, pregel.SignalOptions{Key: "two"})
 	f.send(g, 3)
+	f.wantInbox(g, 0, "parcel 1 false", "parcel 2 true", "parcel 3 false")
 	f.run(f.graph(map[string]body{"a": f.receives(4)}), nil, 0, 1)
 	f.send(g, 2, pregel.SignalOptions{Key: "two"})
 	f.send(g, 4)
@@ -538,6 +608,9 @@ func (f *fixture) reads() {
 	f.send(g, 0, pregel.SignalOptions{Key: "another"})
 	if c.read > 0 {
 		f.t.Errorf("%d items were read by Send", c.read)
+	}
+	if list, err := g.Signals(f.t.Context(), "t", 2); err != nil || len(list) != 2 || c.read > 6 {
+		f.t.Errorf("for two signals, %d items were read: %+v, %v", c.read, list, err)
 	}
 	if err := g.DeleteSignals(f.t.Context(), "t"); err != nil {
 		f.t.Fatal(err)
