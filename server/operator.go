@@ -106,7 +106,7 @@ func (s *operatorAPI) info(c *call) error {
 		versions[id] = g.Version()
 	}
 	stele := map[string]any{"readonly": !change, "follower": s.follows, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true,
-		"task_inputs": true, "runs": true, "tasks": true, "steps": true, "nodes": true, "health": watched,
+		"task_inputs": true, "runs": true, "tasks": true, "steps": true, "signals": true, "nodes": true, "health": watched,
 		"graph_versions": versions, "room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.24",
 		"flags": map[string]any{"assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false,

@@ -139,6 +139,7 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/stele/threads/{thread_id}/steps", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.steps)},
 		{method: "POST", path: "/stele/threads/{thread_id}/signals/{name}", resource: "threads", action: "create_run",
 			handle: with(s.threads.ofPath, s.threads.signal), in: record(may("value", anything), may("key", text), may("instead", text))},
+		{method: "GET", path: "/stele/threads/{thread_id}/signals", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.signals)},
 		{method: "GET", path: "/stele/threads/{thread_id}/signals/refused", resource: "threads", action: "read",
 			handle: with(s.threads.ofPath, s.threads.refusedSignals)},
 		{method: "DELETE", path: "/stele/threads/{thread_id}/signals/refused/{id}", resource: "threads", action: "update",
