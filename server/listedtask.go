@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // listedTask is a task in a history without values: what its stored writes say of it. A task that wrote
@@ -22,6 +23,8 @@ type listedTask struct {
 	Result     map[string]any `json:"result,omitempty"`
 	// Answers are what people answered the task's questions with, in the order of the questions.
 	Answers []any `json:"stele_answers,omitempty"`
+	// Leads are the nodes to which the task led: by edges, Commands and Sends.
+	Leads []string `json:"stele_leads"`
 }
 
 // pullPath begins the path of a task that runs because a channel of its node changed. The node's name follows.
@@ -45,7 +48,7 @@ func listedTasks(tuple *saver.Tuple) []listedTask {
 			continue
 		}
 		if len(list) == 0 || list[len(list)-1].ID != w.TaskID { // they are ordered by task
-			t := listedTask{ID: w.TaskID, Interrupts: []any{}}
+			t := listedTask{ID: w.TaskID, Interrupts: []any{}, Leads: []string{}}
 			if name, ok := strings.CutPrefix(w.TaskPath, pullPath); ok && !strings.Contains(name, ", ") { // else it is that of an error handler
 				t.Name, pulled = name, append(pulled, name)
 			} else if packetPath.MatchString(w.TaskPath) {
@@ -69,6 +72,9 @@ func listedTasks(tuple *saver.Tuple) []listedTask {
 
 // add adds a write to its task.
 func (t *listedTask) add(w saver.PendingWrite) {
+	if to := leadsTo(w); to != "" && !slices.Contains(t.Leads, to) {
+		t.Leads = append(t.Leads, to)
+	}
 	internal := strings.HasPrefix(w.Channel, "__")
 	known := w.Channel == saver.ChannelError || w.Channel == saver.ChannelInterrupt || w.Channel == saver.ChannelResume
 	if internal && !known || strings.HasPrefix(w.Channel, "branch:") || strings.HasPrefix(w.Channel, "join:") {
@@ -96,6 +102,26 @@ func (t *listedTask) add(w saver.PendingWrite) {
 		}
 		t.Result[w.Channel] = v
 	}
+}
+
+// leadsTo returns the node to which a write leads, "" if it leads to none. A Send that is too long, or that cannot
+// be decoded, is left out.
+func leadsTo(w saver.PendingWrite) string {
+	if w.Channel != saver.ChannelTasks {
+		if to, ok := strings.CutPrefix(w.Channel, "branch:to:"); ok {
+			return to
+		}
+		return ""
+	}
+	if typed, err := w.Value.View(); err != nil || len(typed.Data) > listedBytes {
+		return ""
+	}
+	v, err := w.Value.Any()
+	send, ok := v.(serde.Send)
+	if err != nil || !ok {
+		return ""
+	}
+	return send.Node
 }
 
 // plainValue is a stored value as the types of JSON alone.

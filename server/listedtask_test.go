@@ -37,7 +37,7 @@ func fans(c *server.Config) *pregel.Graph {
 }
 
 // TestListedTasks: a history without values tells of the tasks what the whole history does, of each that wrote
-// something: its name, writes, questions and error, with what is long cut; and the answers that it was given.
+// something: its name, writes, questions and error, with what is long cut; the answers that it was given, and where it led.
 func TestListedTasks(t *testing.T) {
 	h := open(t, t.TempDir(), func(c *server.Config) { c.Graphs["fans"] = fans(c) })
 	id := h.thread()
@@ -51,6 +51,7 @@ func TestListedTasks(t *testing.T) {
 		}
 		return tasks
 	}
+	leads := map[string]string{"__start__": "[a ask]", "a": "[deep]", "ask": "[]", "deep": "[part]", "part": "[boom]", "boom": "[]"}
 	whole, listed, seen := list(object{"limit": 100}), map[string]object{}, []string{}
 	for _, task := range list(object{"limit": 100, "values": false}) {
 		listed[task["id"].(string)] = task
@@ -66,6 +67,9 @@ func TestListedTasks(t *testing.T) {
 		}
 		if name == "ask" && fmt.Sprint(got["stele_answers"]) != "[map[yes:true]]" || name != "ask" && got["stele_answers"] != nil {
 			t.Errorf("%s was answered %v", name, got["stele_answers"])
+		}
+		if to := leads[name]; fmt.Sprint(got["stele_leads"]) != to {
+			t.Errorf("%s led to %v, want %s", name, got["stele_leads"], to)
 		}
 		if name != "deep" && fmt.Sprint(got["result"]) != fmt.Sprint(want["result"]) && want["error"] == nil {
 			t.Errorf("%s wrote %v, want %v", name, got["result"], want["result"])

@@ -25,38 +25,48 @@ type nodeDay struct {
 	Thread string `json:"thread_id"`
 }
 
+// listedRuns is how many of the newest runs are looked at for those that ran in the last day.
+const listedRuns = 5 * mostRuns
+
 // nodesOfDay answers with the nodes that ran in the last day, those that took longest in all first. It reads the
-// events of the newest runs, as many as one answer may read: complete is false if there are more, or if some did
-// not note their tasks or cannot be read.
+// events of the newest runs that a worker has begun and that had not ended before, as many as one answer may read:
+// complete is false if there may be more, or if some did not note their tasks or cannot be read. Those that sleep
+// come last: most of them did nothing.
 func (s *operatorAPI) nodesOfDay(c *call) error {
 	since := time.Now().Add(-24 * time.Hour)
 	type key struct{ graph, name string }
 	found, nodes := map[key]*nodeDay{}, []*nodeDay{}
 	left, complete := eventBudget{tasksEvents, tasksBytes}, true
-	var newest []runs.Run // of those that note their tasks
-	for r, err := range s.queue.List(c.ctx, runs.Query{Newest: true, Limit: mostRuns + 1}) {
+	var newest, asleep []runs.Run // of those that note their tasks
+	listed := 0
+	for r, err := range s.queue.List(c.ctx, runs.Query{Newest: true, Limit: listedRuns}) {
+		listed++
 		if errors.Is(err, runs.ErrUnreadable) {
 			continue // the list of runs tells of it
 		}
 		if err != nil {
 			return err
 		}
-		if r.Created.Before(since) {
-			break
-		}
-		if complete = complete && r.Tasks; r.Tasks {
+		switch {
+		case r.Epoch == 0 || !r.Ended.IsZero() && r.Ended.Before(since): // it did nothing in that day
+		case !r.Tasks:
+			complete = false
+		case r.Asleep():
+			asleep = append(asleep, r)
+		default:
 			newest = append(newest, r)
 		}
 	}
+	complete = complete && listed < listedRuns
 	read := 0
-	for _, r := range newest {
+	for _, r := range append(newest, asleep...) {
 		if read == mostRuns || left.events <= 0 || left.bytes <= 0 {
 			complete = false
 			break
 		}
 		read++
-		_, more, err := s.eachNote(c.ctx, r.ID, 0, &left, func(_ runs.Event, n runs.TaskNote) {
-			if !n.Ended {
+		_, more, err := s.eachNote(c.ctx, r.ID, 0, &left, func(ev runs.Event, n runs.TaskNote) {
+			if !n.Ended || ev.Time.Before(since) {
 				return
 			}
 			k := key{r.Graph, n.Name}
@@ -83,7 +93,7 @@ func (s *operatorAPI) nodesOfDay(c *call) error {
 	return c.json(map[string]any{"since": stamped(since), "runs": read, "complete": complete, "nodes": nodes})
 }
 
-// add adds a task that ended; runs come newest first.
+// add adds a task that ended; runs come newest first, those that sleep behind the others.
 func (d *nodeDay) add(r runs.Run, n runs.TaskNote) {
 	d.Tasks, d.Took, d.Retries = d.Tasks+1, d.Took+int64(n.Took), d.Retries+max(n.Attempts-1, 0)
 	if n.Failed && d.Failed == 0 || d.Failed == 0 && int64(n.Took) >= d.Longest {
