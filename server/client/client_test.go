@@ -115,6 +115,26 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+// A signal with a key is sent again, since it counts once. One without is not.
+func TestSignalsAgain(t *testing.T) {
+	var got []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if got = append(got, r.URL.EscapedPath()+" "+string(body)); len(got) == 1 {
+			abort()
+		}
+		w.WriteHeader(204)
+	})
+	if err := c.Threads.Signal(t.Context(), "t", "a/b", 1, SignalOptions{}); err == nil || len(got) != 1 {
+		t.Errorf("%v, %q", err, got)
+	}
+	got = nil
+	sent := `/stele/threads/t/signals/a%2Fb {"instead":"r","key":"k","value":1}`
+	if err := c.Threads.Signal(t.Context(), "t", "a/b", 1, SignalOptions{Key: "k", Instead: "r"}); err != nil || !slices.Equal(got, []string{sent, sent}) {
+		t.Errorf("%v, %q", err, got)
+	}
+}
+
 // What only reads is sent again. What may change something is not.
 func TestRetries(t *testing.T) {
 	var n atomic.Int32

@@ -222,6 +222,11 @@ type State struct {
 	Parent     *Checkpoint `json:"parent_checkpoint"`
 	// Interrupts are the questions that wait.
 	Interrupts []Interrupt `json:"interrupts"`
+	// Exposed are the values that the newest superstep exposes, by name; see pregel.Expose. It is nil on other servers
+	// than stele's.
+	Exposed map[string]json.RawMessage `json:"stele_exposed"`
+	// Version is the version of the graph that stored the checkpoint, as HistoryQuery.WithoutValues asks for.
+	Version string `json:"stele_version"`
 }
 
 // Task is a task of a State.
@@ -288,6 +293,9 @@ type HistoryQuery struct {
 	Metadata map[string]any // of checkpoints
 	// Checkpoint is the graph inside whose history it is; nil is the outermost.
 	Checkpoint *Checkpoint
+	// WithoutValues asks a server of stele's for states without Values, and with their Version: it reads no values, so a
+	// long history comes at once. Results of tasks are cut, as a person reads them in a line.
+	WithoutValues bool
 }
 
 // historyPage is how many states History asks for at a time.
@@ -313,6 +321,9 @@ func (t *Threads) History(ctx context.Context, id string, q HistoryQuery) iter.S
 			}
 			if q.Checkpoint != nil {
 				in["checkpoint"] = q.Checkpoint
+			}
+			if q.WithoutValues {
+				in["values"] = false
 			}
 			some, err := ask[[]*State](ctx, t.c, read(in, "threads", id, "history"))
 			if err != nil {
