@@ -12,7 +12,6 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/saver/disk"
 )
 
 func (a *app) infoCmd() *cobra.Command {
@@ -115,9 +114,12 @@ func (a *app) threadsCmd() *cobra.Command {
 	var filters []string
 	var status string
 	var unfinished bool
+	var in place
 	cmd := &cobra.Command{
-		Use: "threads DIR", Short: "List threads: id, head, last update, how far they have come and what runs next",
-		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
+		Use: "threads [DIR]", Short: "List threads: id, head, last update, how far they have come and what runs next",
+		Example: `  stele threads store --status waiting
+  stele threads --postgres "$URL"`,
+		Args: in.args(0), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Status = saver.Status(status); unfinished {
 				q.Status = saver.StatusUnfinished
@@ -129,15 +131,19 @@ func (a *app) threadsCmd() *cobra.Command {
 			if q.Metadata, err = parseFilter(filters); err != nil {
 				return err
 			}
-			d, err := a.flags.open(args[0])
+			if q.All && in.postgres != "" {
+				return errors.New("--all is of a store in a directory")
+			}
+			s, end, err := a.read(cmd.Context(), &in, args)
 			if err != nil {
 				return err
 			}
-			defer func() { _ = d.Close() }() // read-only
-			return a.printThreads(cmd.Context(), d, q, filterHint(filters))
+			defer end()
+			return a.printThreads(cmd.Context(), s, q, filterHint(filters))
 		},
 	}
 	f := cmd.Flags()
+	in.register(f)
 	f.StringVar(&q.Prefix, "prefix", "", "threads whose id begins with it")
 	f.StringVar(&q.After, "after", "", "threads with greater ids: the next page begins after the last id of this one")
 	f.StringArrayVar(&filters, "filter", nil, "only threads of which a checkpoint matches: "+filterUsage+"; may be given again, and all must match")
@@ -151,11 +157,11 @@ func (a *app) threadsCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printThreads(ctx context.Context, d *disk.Saver, q admin.ThreadQuery, hint string) error {
+func (a *app) printThreads(ctx context.Context, s saver.Saver, q admin.ThreadQuery, hint string) error {
 	p := a.printer()
 	var rows [][]any
 	last := ""
-	for t, err := range admin.Threads(ctx, d, q) {
+	for t, err := range admin.Threads(ctx, s, q) {
 		if err != nil {
 			return err
 		}
@@ -268,7 +274,7 @@ func (a *app) noRecords(ctx context.Context, dir, thread string) error {
 			return err
 		}
 		if !there {
-			return noThread(dir, thread)
+			return noThread(shellWord(dir), thread)
 		}
 	}
 	if !a.flags.json {

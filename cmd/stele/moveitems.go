@@ -124,16 +124,40 @@ func (a *app) openStores(ctx context.Context, dir string, readOnly bool) (*store
 	if err != nil {
 		return nil, err
 	}
-	items, err := store.On(d, store.Options{})
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	end := func() error { return errors.Join(items.Close(), d.Close()) }
-	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
+	return with(ctx, d, d.Close)
+}
+
+// with adds to a saver the store and the queue beside it. end ends the saver when they are ended, and if there is an error.
+func with(ctx context.Context, s saver.Saver, end func() error) (*stores, error) {
+	in, err := beside(ctx, s)
 	if err != nil {
 		return nil, errors.Join(err, end())
 	}
-	return &stores{d, items, queue, end}, nil
+	own := in.end
+	in.end = func() error { return errors.Join(own(), end()) }
+	return in, nil
+}
+
+// beside opens the store and the queue that lie beside a saver, in its directory or its database. Their end leaves the
+// saver open.
+func beside(ctx context.Context, s saver.Saver) (*stores, error) {
+	if p, ok := s.(*postgres.Saver); ok {
+		items, err := pgstore.On(ctx, p, store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		queue := pgqueue.Open(p, pgqueue.Options{})
+		return &stores{p, items, queue, func() error { return errors.Join(queue.Close(), items.Close()) }}, nil
+	}
+	items, err := store.On(s.(*disk.Saver), store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
+	if err != nil {
+		return nil, errors.Join(err, items.Close())
+	}
+	return &stores{s, items, queue, items.Close}, nil
 }
 
 func openDatabase(ctx context.Context, url, schema string) (*stores, error) {
@@ -141,12 +165,7 @@ func openDatabase(ctx context.Context, url, schema string) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := pgstore.On(ctx, s, store.Options{})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	queue := pgqueue.Open(s, pgqueue.Options{})
-	return &stores{s, items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }}, nil
+	return with(ctx, s, s.Close)
 }
 
 // tellMoved prints a report, also that of a move that failed half-way, and returns the error.

@@ -11,38 +11,41 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/saver/disk"
 )
 
 func (a *app) showCmd() *cobra.Command {
 	var cfg saver.Config
 	var history, width int
+	var in place
 	cmd := &cobra.Command{
-		Use: "show DIR THREAD", Short: "Show a checkpoint with its values and writes, or the history of a thread",
-		Args: cobra.ExactArgs(2), ValidArgsFunction: a.threadArg,
+		Use: "show [DIR] THREAD", Short: "Show a checkpoint with its values and writes, or the history of a thread",
+		Example: `  stele show store order-7
+  stele show --postgres "$URL" order-7`,
+		Args: in.args(1), ValidArgsFunction: a.threadArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := a.flags.open(args[0])
+			s, end, err := a.read(cmd.Context(), &in, args)
 			if err != nil {
 				return err
 			}
-			defer func() { _ = d.Close() }() // read-only
-			cfg.ThreadID = args[1]
+			defer end()
+			cfg.ThreadID = args[len(args)-1]
 			if cmd.Flags().Changed("history") {
 				var ns *string
 				if cmd.Flags().Changed("ns") {
 					ns = &cfg.Namespace
 				}
-				return ifNoThread(cmd.Context(), d, args, a.printHistory(cmd, d, cfg.ThreadID, ns, history))
+				return ifNoThread(cmd.Context(), s, in.words(), cfg.ThreadID, a.printHistory(cmd, s, cfg.ThreadID, ns, history))
 			}
-			v, err := admin.Show(cmd.Context(), d, cfg)
+			v, err := admin.Show(cmd.Context(), s, cfg)
 			if err != nil {
-				return ifNoThread(cmd.Context(), d, args, err)
+				return ifNoThread(cmd.Context(), s, in.words(), cfg.ThreadID, err)
 			}
-			shown := withSteps(cmd.Context(), d, v, cfg.CheckpointID == "")
+			shown := shownOf(cmd.Context(), s, v, cfg.CheckpointID == "")
 			return a.print(shown, func(p *printer) { printCheckpoint(p, shown, width) })
 		},
 	}
 	f := cmd.Flags()
+	in.register(f)
 	f.StringVar(&cfg.CheckpointID, "checkpoint", "", "id of the checkpoint; the newest if not given")
 	f.StringVar(&cfg.Namespace, "ns", "", "checkpoint namespace; the root if not given")
 	f.IntVar(&history, "history", 0, "list that many checkpoints instead, newest first; 0 for all")
@@ -50,20 +53,21 @@ func (a *app) showCmd() *cobra.Command {
 	return cmd
 }
 
-// ifNoThread says that the thread of args is not in the store, if err is because of that, and else what the thread has.
-func ifNoThread(ctx context.Context, s saver.Saver, args []string, err error) error {
+// ifNoThread says that a thread is not in the store, which is where as a shell has it, if err is because of that, and
+// else what the thread has.
+func ifNoThread(ctx context.Context, s saver.Saver, where, thread string, err error) error {
 	if !errors.Is(err, saver.ErrNotFound) {
 		return err
 	}
-	if _, there, terr := saver.ThreadOf(ctx, s, args[1]); there || terr != nil {
-		return fmt.Errorf("%w; see stele show %s %s --history 0", err, shellWord(args[0]), shellWord(args[1]))
+	if _, there, terr := saver.ThreadOf(ctx, s, thread); there || terr != nil {
+		return fmt.Errorf("%w; see stele show %s %s --history 0", err, where, shellWord(thread))
 	}
-	return noThread(args[0], args[1])
+	return noThread(where, thread)
 }
 
-// noThread is the error of who names a thread that the store in dir does not have.
-func noThread(dir, thread string) error {
-	return &said{fmt.Sprintf("no thread %q; see stele threads %s", thread, dir), saver.ErrNotFound}
+// noThread is the error of who names a thread that a store does not have.
+func noThread(where, thread string) error {
+	return &said{fmt.Sprintf("no thread %q; see stele threads %s", thread, where), saver.ErrNotFound}
 }
 
 func printCheckpoint(p *printer, v *shownCheckpoint, width int) {
@@ -81,6 +85,7 @@ func printCheckpoint(p *printer, v *shownCheckpoint, width int) {
 		p.line("updated     %s", compact(v.Updated, width))
 	}
 	printSteps(p, v, width)
+	printSignals(p, v, width)
 	p.line("")
 	p.line("channels")
 	for _, name := range slices.Sorted(maps.Keys(v.Channels)) {
@@ -139,8 +144,8 @@ func valueText(v admin.ValueView, width int) string {
 	return fmt.Sprintf("  %s, %s\n    %s", v.Kind, size(v.Bytes), compact(v.Value, width))
 }
 
-func (a *app) printHistory(cmd *cobra.Command, d *disk.Saver, thread string, ns *string, limit int) error {
-	list, err := admin.History(cmd.Context(), d, thread, ns, limit)
+func (a *app) printHistory(cmd *cobra.Command, s saver.Saver, thread string, ns *string, limit int) error {
+	list, err := admin.History(cmd.Context(), s, thread, ns, limit)
 	if err != nil {
 		return fmt.Errorf("thread %q: %w", thread, err)
 	}
@@ -174,7 +179,7 @@ func (a *app) diffCmd() *cobra.Command {
 			cfg.ThreadID = args[1]
 			diff, err := admin.Diff(cmd.Context(), d, cfg, args[2], args[3])
 			if err != nil {
-				return ifNoThread(cmd.Context(), d, args, err)
+				return ifNoThread(cmd.Context(), d, shellWord(args[0]), args[1], err)
 			}
 			return a.print(diff, func(p *printer) { printDiff(p, diff, width) })
 		},

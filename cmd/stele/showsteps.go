@@ -7,12 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/store"
 )
 
 // shownCheckpoint is a checkpoint, with what the bodies that began with it did.
@@ -24,6 +23,10 @@ type shownCheckpoint struct {
 	// they, or ChildOf, cannot be read: what else is of the checkpoint is shown all the same.
 	Steps      []shownStep `json:"steps,omitempty"`
 	StepsError string      `json:"steps_error,omitempty"`
+	// Signals are those to the thread that nobody has taken, at most shownSignals, and Refused those that were set aside.
+	Signals     []pregel.PendingSignal `json:"signals,omitempty"`
+	MoreSignals bool                   `json:"more_signals,omitempty"`
+	Refused     []pregel.RefusedSignal `json:"refused_signals,omitempty"`
 }
 
 // shownStep is a step; of a child with the status of its thread, "" if that has no checkpoint.
@@ -32,60 +35,117 @@ type shownStep struct {
 	Status saver.Status `json:"status,omitempty"`
 }
 
-// withSteps adds the steps to a checkpoint. newest: it was not named, so its steps may be those that led to it.
-func withSteps(ctx context.Context, d *disk.Saver, v *admin.CheckpointView, newest bool) *shownCheckpoint {
+// shownSignals bounds the signals of a thread that are shown.
+const shownSignals = 100
+
+// shownOf adds to a checkpoint its steps, and to the newest one the signals of its thread. newest: it was not named, so its
+// steps may be those that led to it.
+func shownOf(ctx context.Context, s saver.Saver, v *admin.CheckpointView, newest bool) *shownCheckpoint {
 	out := &shownCheckpoint{CheckpointView: v}
-	at := pregel.Address{ThreadID: v.Thread, Namespace: v.Namespace, CheckpointID: v.Checkpoint}
-	if newest {
-		at.CheckpointID = ""
-	}
-	steps, err := pregel.Steps(ctx, d, at)
-	for _, s := range steps {
-		s.Result = admin.Plain(s.Result)
-		for i := range s.Questions {
-			s.Questions[i].Value = admin.Plain(s.Questions[i].Value)
-		}
-		shown := shownStep{Step: s}
-		if s.ThreadID != "" {
-			var told error
-			shown.Status, told = statusOf(ctx, d, s.ThreadID)
-			err = errors.Join(err, told)
-		}
-		out.Steps = append(out.Steps, shown)
-	}
-	var told error
-	out.ChildOf, told = parentOf(ctx, d, v.Thread)
-	if err = errors.Join(err, told); err != nil {
-		out.StepsError = err.Error()
+	out.addSteps(ctx, s, newest)
+	if err := out.addBeside(ctx, s, newest); err != nil {
+		out.StepsError = strings.TrimPrefix(out.StepsError+"\n"+err.Error(), "\n")
 	}
 	return out
 }
 
+func (out *shownCheckpoint) addSteps(ctx context.Context, s saver.Saver, newest bool) {
+	at := pregel.Address{ThreadID: out.Thread, Namespace: out.Namespace, CheckpointID: out.Checkpoint}
+	if newest {
+		at.CheckpointID = ""
+	}
+	steps, err := pregel.Steps(ctx, s, at)
+	for _, step := range steps {
+		step.Result = admin.Plain(step.Result)
+		for i := range step.Questions {
+			step.Questions[i].Value = admin.Plain(step.Questions[i].Value)
+		}
+		shown := shownStep{Step: step}
+		if step.ThreadID != "" {
+			var told error
+			shown.Status, told = statusOf(ctx, s, step.ThreadID)
+			err = errors.Join(err, told)
+		}
+		out.Steps = append(out.Steps, shown)
+	}
+	if err != nil {
+		out.StepsError = err.Error()
+	}
+}
+
+// addBeside adds what the queue and the store beside a saver know of the thread. A database may have none of them.
+func (out *shownCheckpoint) addBeside(ctx context.Context, s saver.Saver, newest bool) (err error) {
+	in, err := beside(ctx, s)
+	if errors.Is(err, postgres.ErrNotSetUp) || errors.Is(err, postgres.ErrForeign) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.end()) }()
+	if out.ChildOf, err = parentOf(ctx, in.queue, out.Thread); err != nil || !newest || out.Namespace != "" {
+		return err
+	}
+	out.Signals, err = pregel.Signals(ctx, s.Serializer(), in.items, out.Thread, shownSignals+1)
+	if err != nil {
+		return err
+	}
+	if out.MoreSignals = len(out.Signals) > shownSignals; out.MoreSignals {
+		out.Signals = out.Signals[:shownSignals]
+	}
+	for i := range out.Signals {
+		out.Signals[i].Value = admin.Plain(out.Signals[i].Value)
+	}
+	out.Refused, err = pregel.RefusedSignals(ctx, s.Serializer(), in.items, out.Thread)
+	for i := range out.Refused {
+		out.Refused[i].Value = admin.Plain(out.Refused[i].Value)
+	}
+	return err
+}
+
+func printSignals(p *printer, v *shownCheckpoint, width int) {
+	if len(v.Signals) > 0 {
+		p.line("")
+		p.line("signals that nobody has taken")
+		var rows [][]any
+		for _, s := range v.Signals {
+			value := compact(s.Value, width)
+			if s.Error != "" {
+				value = "CANNOT BE READ: " + printable(s.Error)
+			}
+			rows = append(rows, []any{"  " + printable(s.Name), stamp(s.Sent), value})
+		}
+		p.table([]string{"  signal", "sent (UTC)", "value"}, rows)
+		if v.MoreSignals {
+			p.line("  and more")
+		}
+	}
+	if len(v.Refused) > 0 {
+		p.line("")
+		p.line("signals that were refused")
+		for _, r := range v.Refused {
+			p.line("  %s  %s  id %s", printable(r.Name), compact(r.Value, width), r.ID)
+			p.line("    %s", printable(r.Error))
+		}
+	}
+}
+
 // statusOf is the status of a thread; "" if it is not there.
-func statusOf(ctx context.Context, d *disk.Saver, thread string) (saver.Status, error) {
-	t, there, err := saver.ThreadOf(ctx, d, thread)
+func statusOf(ctx context.Context, s saver.Saver, thread string) (saver.Status, error) {
+	t, there, err := saver.ThreadOf(ctx, s, thread)
 	if err != nil || !there {
 		return "", err
 	}
 	if t.Status == saver.StatusWaiting {
-		if waits, err := admin.WaitsOf(ctx, d, thread); err == nil && waits.OnlySleeps() {
+		if waits, err := admin.WaitsOf(ctx, s, thread); err == nil && waits.OnlySleeps() {
 			return saver.StatusSleeping, nil
 		}
 	}
 	return t.Status, nil
 }
 
-// parentOf is the thread whose run started one as its child, by the queue beside the store.
-func parentOf(ctx context.Context, d *disk.Saver, thread string) (parent string, err error) {
-	items, err := store.On(d, store.Options{})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, items.Close()) }()
-	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
-	if err != nil {
-		return "", err
-	}
+// parentOf is the thread whose run started one as its child, as far as the queue keeps that.
+func parentOf(ctx context.Context, queue runs.Queue, thread string) (string, error) {
 	for r, err := range queue.List(ctx, runs.Query{ThreadID: thread, Limit: 1}) {
 		if errors.Is(err, runs.ErrUnreadable) {
 			return "", nil

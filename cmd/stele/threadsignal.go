@@ -77,7 +77,7 @@ func (a *app) signal(ctx context.Context, args []string, f *signalFlags) error {
 			awaited = waits.Signals
 		}
 	} else if dir != "" {
-		err = ifNoThread(ctx, in.saver, []string{dir, thread}, err)
+		err = ifNoThread(ctx, in.saver, shellWord(dir), thread, err)
 	}
 	if err := errors.Join(err, in.end()); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestSignalCommand(t *testing.T) {
 		}
 	}
 	sums := pregel.NewSignal[map[string]int64]("paid")
-	work := func(in *stores, until func(runs.Run) bool) runs.Run {
+	work := func(in *stores, key string, until func(runs.Run) bool) runs.Run {
 		body := func(ctx context.Context, who string) (string, error) {
 			first, err := sums.Receive(ctx)
 			if err != nil {
@@ -38,9 +39,9 @@ func TestSignalCommand(t *testing.T) {
 			second, err := sums.Receive(ctx)
 			return fmt.Sprint(who, " paid ", first["sum"], " and ", second["sum"]), err
 		}
-		g, err := pregel.Entrypoint("order", body, pregel.EntrypointOptions{Options: pregel.Options{Saver: in.saver, Store: in.items}})
+		g, err := pregel.Entrypoint("order", body, pregel.EntrypointOptions{Options: pregel.Options{Saver: in.saver, Store: in.items, Version: "seven"}})
 		must(err)
-		r, err := in.queue.Submit(t.Context(), runs.Request{Key: "one", Input: "ada", Spec: runs.Spec{ThreadID: "order 7", Graph: "order"}})
+		r, err := in.queue.Submit(t.Context(), runs.Request{Key: key, Input: "ada", Spec: runs.Spec{ThreadID: "order 7", Graph: "order"}})
 		must(err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -70,28 +71,54 @@ func TestSignalCommand(t *testing.T) {
 			}
 		}
 		in := open()
-		work(in, runs.Run.Asleep)
+		work(in, "one", runs.Run.Asleep)
 		must(in.end())
-		if place[0] != "--postgres" {
-			for want, args := range map[string][]string{
-				"order 7": {"threads", place[0], "--status", "sleeping"}, "no threads": {"threads", place[0], "--status", "waiting"},
-				"0 of them waiting, 1 sleeping": {"stats", place[0]}, "status      sleeping": {"show", place[0], "order 7"},
-			} {
-				if out, stderr, code := stele(t, args...); code != exitDone || !strings.Contains(out, want) {
-					t.Errorf("%q: exit code %d, %s%s, want %q", args, code, out, stderr, want)
-				}
+		look := func(want int, words, command string, args ...string) {
+			t.Helper()
+			out, stderr, code := stele(t, append(append([]string{command}, place...), args...)...)
+			if code != want || !regexp.MustCompile(words).MatchString(out+stderr) {
+				t.Errorf("%s %q: exit code %d, %s%s, want %d and %q", command, args, code, out, stderr, want, words)
 			}
 		}
+		where := `--postgres "\$URL"`
+		if place[0] != "--postgres" {
+			where = regexp.QuoteMeta(place[0])
+			look(exitDone, "0 of them waiting, 1 sleeping", "stats")
+		} else {
+			look(exitFailed, "of a store in a directory", "threads", "--all")
+			look(exitFailed, `accepts 0 arg\(s\), received 1; usage: stele threads \[DIR\]`, "threads", "store")
+		}
+		look(exitDone, "order 7 .* sleeping .* seven ", "threads")
+		look(exitDone, `"version":"seven"`, "threads", "--json", "--status", "sleeping")
+		look(exitDone, "no threads", "threads", "--status", "waiting")
+		look(exitDone, "no threads", "threads", "--after", "order 7")
+		look(exitDone, "order 7", "threads", "--after", "order", "--limit", "1")
+		look(exitDone, "version     seven\nstatus      sleeping", "show", "order 7")
+		look(exitDone, "signal paid +waiting", "show", "order 7")
+		look(exitFailed, `no thread "order 8"; see stele threads `+where, "show", "order 8")
+		look(exitFailed, "see stele show "+where+" 'order 7' --history 0", "show", "order 7", "--checkpoint", "none")
+		look(exitDone, "input", "show", "order 7", "--history", "0")
 		send(exitFailed, "thread \"order 8\"", "order 8", "paid")
 		send(exitDone, "waits for paid; other is kept", "order 7", "other")
+		look(exitDone, `signals that nobody has taken\n(.*\n)? +other +20`, "show", "order 7")
+		look(exitDone, `"signals": *\[\s*{\s*"id": *"[^"]*",\s*"name": *"other",\s*"keyed": *false`, "show", "order 7", "--json")
 		send(exitFailed, "it is no JSON", "order 7", "paid", "--value", "much")
 		send(exitFailed, "has no name", "order 7", "")
 		send(exitDone, "sent paid to thread order 7", "order 7", "paid", "--value", `{"sum": 9007199254740993}`, "--key", "a")
 		send(exitDone, "sent", "order 7", "paid", "--value", `{"sum": 1}`, "--key", "a")
 		send(exitDone, `"signal": "paid"`, "order 7", "paid", "--value", `{"sum": 2}`, "--json")
 		in = open()
-		work(in, func(r runs.Run) bool { return r.Status == runs.Success })
+		work(in, "one", func(r runs.Run) bool { return r.Status == runs.Success })
 		must(in.end())
+		// What a program cannot read is set aside, and shown with why.
+		in = open()
+		work(in, "two", runs.Run.Asleep)
+		must(in.end())
+		send(exitDone, "sent", "order 7", "paid", "--value", `"much"`)
+		in = open()
+		work(in, "two", func(r runs.Run) bool { return r.Status == runs.Error })
+		must(in.end())
+		look(exitDone, `signals that were refused\n +paid +"much" +id`, "show", "order 7")
 	}
 	t.Run("disk", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "store")

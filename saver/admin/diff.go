@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/disk"
 )
 
 // Difference says how one checkpoint differs from another.
@@ -46,12 +45,12 @@ type Change struct {
 
 // Diff compares two checkpoints of a thread and namespace: metadata, channels,
 // versions, and values as plain data, place by place.
-func Diff(ctx context.Context, d *disk.Saver, cfg saver.Config, from, to string) (*Difference, error) {
-	a, err := Show(ctx, d, cfg.At(from))
+func Diff(ctx context.Context, s saver.Saver, cfg saver.Config, from, to string) (*Difference, error) {
+	a, err := Show(ctx, s, cfg.At(from))
 	if err != nil {
 		return nil, err
 	}
-	b, err := Show(ctx, d, cfg.At(to))
+	b, err := Show(ctx, s, cfg.At(to))
 	if err != nil {
 		return nil, err
 	}

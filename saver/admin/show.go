@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/disk"
 )
 
 // CheckpointView is a checkpoint with everything decoded to plain data.
@@ -59,27 +58,27 @@ type ValueView struct {
 // Show reads a checkpoint with all its values, or the newest one of the namespace if cfg names
 // none. A damaged value has its Error set. If the checkpoint does not exist, the error is
 // saver.ErrNotFound.
-func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView, error) {
-	tup, err := d.GetTuple(ctx, cfg)
+func Show(ctx context.Context, s saver.Saver, cfg saver.Config) (*CheckpointView, error) {
+	tup, err := s.GetTuple(ctx, cfg)
 	if errors.Is(err, saver.ErrNotFound) {
-		if t, there, _ := saver.ThreadOf(ctx, d, cfg.ThreadID); there && t.Head == "" {
+		if t, there, _ := saver.ThreadOf(ctx, s, cfg.ThreadID); there && t.Head == "" {
 			return nil, fmt.Errorf("thread %q has pending writes, and no checkpoint that they are of: %w", cfg.ThreadID, err)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := view(d, tup)
+	out := view(s, tup)
 	if n := tup.Note; n != nil {
 		out.Graph, out.Version, out.Next, out.Stop = n.Graph, n.Version, n.Next, n.Stop
 	}
-	t, _, err := saver.ThreadOf(ctx, d, cfg.ThreadID)
+	t, _, err := saver.ThreadOf(ctx, s, cfg.ThreadID)
 	if err != nil {
 		return nil, err
 	}
 	if t.Head == out.Checkpoint && out.Namespace == "" {
 		if out.Status = t.Status; out.Status == saver.StatusWaiting {
-			if waits, err := WaitsOf(ctx, d, cfg.ThreadID); err == nil && waits.OnlySleeps() { // else its writes say what is wrong
+			if waits, err := WaitsOf(ctx, s, cfg.ThreadID); err == nil && waits.OnlySleeps() { // else its writes say what is wrong
 				out.Status = saver.StatusSleeping
 			}
 		}
@@ -87,7 +86,7 @@ func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView
 	return out, nil
 }
 
-func view(d *disk.Saver, tup *saver.Tuple) *CheckpointView {
+func view(s saver.Saver, tup *saver.Tuple) *CheckpointView {
 	cp := &tup.Checkpoint
 	out := &CheckpointView{Thread: tup.Config.ThreadID, Namespace: tup.Config.Namespace, Checkpoint: cp.ID, TS: cp.TS, V: cp.V,
 		Metadata: Plain(map[string]any(tup.Metadata)), Channels: map[string]ChannelView{}, Seen: map[string]map[string]string{},
@@ -98,7 +97,7 @@ func view(d *disk.Saver, tup *saver.Tuple) *CheckpointView {
 	for name, version := range cp.Versions {
 		ch := ChannelView{Version: version.String()}
 		if v, ok := cp.Values[name]; ok {
-			ch.ValueView = valueView(d, v)
+			ch.ValueView = valueView(s, v)
 		}
 		out.Channels[name] = ch
 	}
@@ -109,18 +108,18 @@ func view(d *disk.Saver, tup *saver.Tuple) *CheckpointView {
 		}
 	}
 	for _, w := range tup.PendingWrites {
-		out.Writes = append(out.Writes, WriteView{Task: w.TaskID, Path: w.TaskPath, Channel: w.Channel, Index: w.Index, ValueView: valueView(d, w.Value)})
+		out.Writes = append(out.Writes, WriteView{Task: w.TaskID, Path: w.TaskPath, Channel: w.Channel, Index: w.Index, ValueView: valueView(s, w.Value)})
 	}
 	return out
 }
 
-func valueView(d *disk.Saver, v saver.Value) ValueView {
+func valueView(s saver.Saver, v saver.Value) ValueView {
 	t, err := v.Typed()
 	if err != nil {
 		return ValueView{Kind: "error", Error: err.Error()}
 	}
 	out := ValueView{Kind: t.Kind, Bytes: len(t.Data)}
-	data, err := d.Serializer().Decode(t)
+	data, err := s.Serializer().Decode(t)
 	if err != nil {
 		out.Error = err.Error()
 		return out
@@ -145,9 +144,9 @@ type CheckpointRow struct {
 // History lists the checkpoints of a thread, newest first, without their values. A nil ns
 // lists all namespaces, limit 0 all checkpoints. If there are none, the error is
 // saver.ErrNotFound.
-func History(ctx context.Context, d *disk.Saver, thread string, ns *string, limit int) ([]CheckpointRow, error) {
+func History(ctx context.Context, s saver.Saver, thread string, ns *string, limit int) ([]CheckpointRow, error) {
 	out := []CheckpointRow{}
-	for tup, err := range d.List(ctx, saver.Query{ThreadID: thread, Namespace: ns, Limit: limit}) {
+	for tup, err := range s.List(ctx, saver.Query{ThreadID: thread, Namespace: ns, Limit: limit}) {
 		if err != nil {
 			if errors.Is(err, saver.ErrCorrupt) {
 				return append(out, CheckpointRow{Error: err.Error()}), nil

@@ -43,8 +43,53 @@ type ThreadRow struct {
 // Threads yields the threads that q selects, in the order of their ids, as they are when the
 // iteration begins. From disk it reads the table of threads, and one small record for each
 // thread it yields that is not done, unless q.Metadata needs more.
-func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[ThreadRow, error] {
-	return threads(ctx, d, q, true)
+//
+// Of another saver it yields what saver.Saver.Threads does, without Flags and LSN. q.After then reads what lies before
+// it, too, and q.All is an InvalidError: such a saver has threads alone.
+func Threads(ctx context.Context, s saver.Saver, q ThreadQuery) iter.Seq2[ThreadRow, error] {
+	if d, ok := s.(*disk.Saver); ok {
+		return threads(ctx, d, q, true)
+	}
+	return threadsElsewhere(ctx, s, q)
+}
+
+// threadsElsewhere is Threads of a saver that has no engine.
+func threadsElsewhere(ctx context.Context, s saver.Saver, q ThreadQuery) iter.Seq2[ThreadRow, error] {
+	return func(yield func(ThreadRow, error) bool) {
+		if q.All {
+			yield(ThreadRow{}, &saver.InvalidError{Field: "ThreadQuery.All", Reason: "is of stores in a directory alone"})
+			return
+		}
+		known := saver.ThreadQuery{Prefix: q.Prefix, Status: q.Status, Metadata: q.Metadata}
+		if q.Status == saver.StatusSleeping { // as savers call it
+			known.Status = saver.StatusWaiting
+		}
+		if q.After == "" && known.Status != saver.StatusWaiting {
+			known.Limit = q.Limit
+		}
+		found := 0
+		for t, err := range s.Threads(ctx, known) {
+			if err != nil {
+				yield(ThreadRow{}, err)
+				return
+			}
+			if t.ThreadID <= q.After && q.After != "" {
+				continue
+			}
+			row := ThreadRow{ID: t.ThreadID, Kind: "thread", Head: t.Head, UpdatedAt: t.UpdatedAt, Status: t.Status, Graph: t.Graph, Next: t.Next, Version: t.Version}
+			if row.Status == saver.StatusWaiting {
+				if waits, err := WaitsOf(ctx, s, t.ThreadID); err == nil && waits.OnlySleeps() { // else show says what is wrong
+					row.Status = saver.StatusSleeping
+				}
+			}
+			if q.Status != "" && row.Status != q.Status {
+				continue
+			}
+			if found++; !yield(row, nil) || found == q.Limit {
+				return
+			}
+		}
+	}
 }
 
 // threads is Threads. Without describe it reads no records and leaves Graph, Next and Version empty.
