@@ -93,3 +93,25 @@ func TestNotice(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsOfMiddleware: errors name a middleware as the program wrote it, not as LangChain's nodes are called.
+func TestWordsOfMiddleware(t *testing.T) {
+	m := model.NewScripted()
+	gate := func(tool string) agent.Middleware {
+		return agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{tool: {}}})
+	}
+	sum := func() agent.Middleware {
+		return agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{Messages: 1}}, Keep: agent.Trigger{Messages: 1}})
+	}
+	own := agent.Middleware{Name: "own"}
+	for want, mw := range map[string][]agent.Middleware{
+		`two middleware (AskPerson) have the name "HumanInTheLoopMiddleware"; give one another Name`: {gate("a"), gate("a")},
+		`two middleware (Summarize) have the name "SummarizationMiddleware"; give one another Name`:  {sum(), sum()},
+		`two middleware (own) have the name "own"; give one another Name`:                            {own, own},
+		`AskPerson is for a tool "refund"; the agent has []`:                                         {gate("refund")},
+	} {
+		if _, err := agent.New(m, agent.Options{Middleware: mw}); !errors.Is(err, agent.ErrOptions) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
