@@ -40,7 +40,16 @@ func TestScreens(t *testing.T) {
 	defer own.Close()
 	tl := httptest.NewServer(New(timelineFixture(), Options{Prices: &Prices{Currency: "USD", Models: map[string]Price{"large": {Input: 3, Output: 15}}}}))
 	defer tl.Close()
+	wf := httptest.NewServer(New(workflowFixture(), Options{}))
+	defer wf.Close()
+	none := httptest.NewServer(New(answering(map[string]any{"GET /info": map[string]any{"version": "test"}, "POST /assistants/search": []any{}, "POST /threads/search": []any{}, "POST /threads/count": 0}), Options{}))
+	defer none.Close()
+	locked := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"detail":"no key"}`, http.StatusUnauthorized)
+	}), Options{}))
+	defer locked.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
+	const runs, steps = `document.querySelectorAll("tbody tr").length === 12 && document.querySelectorAll(".schedules li").length === 3`, `document.querySelectorAll(".steps .did").length === 6 && document.querySelector("form.signal") && document.querySelector(".node") && document.querySelector(".runs li")`
 	const inbox, asked = "#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelectorAll(".questions .call").length === 2`
 	compared := thread + "?at=" + checkpointID(6) + "&with=" + checkpointID(4)
 	for _, c := range []struct {
@@ -58,20 +67,36 @@ func TestScreens(t *testing.T) {
 		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "78"`},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
 		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 1280, `document.querySelector(".node text").textContent = "stare"`},
-		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8 && document.querySelectorAll(".schedules li").length === 3`, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
+		{"runs", "light", "#/runs", runs, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
+		{"runs-dark", "dark", "#/runs", runs, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
 		{"health", "light", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-dark", "dark", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-phone", "light", "#/health", look, 390, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
-		{"runs-phone", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8`, 390, `document.querySelector("main h1").innerText = "Rins"`},
+		{"runs-phone", "light", "#/runs", runs, 390, `document.querySelector("main h1").innerText = "Rins"`},
 		{"timeline", "light", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 1280, `document.querySelector(".wave b").innerText = "sent"`},
 		{"timeline-phone", "dark", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 390, `document.querySelector(".legend").innerText = "nodal"`},
+		{"compare-dark", "dark", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "78"`},
+		{"store-dark", "dark", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
+		{"store-phone", "light", "#/store", `document.querySelector(".item")`, 390, `document.querySelector(".item b").innerText = "foot"`},
+		{"workflow", "light", thread, steps, 1280, `document.querySelector(".did .state").innerText = "gone"`},
+		{"workflow-dark", "dark", thread, steps, 1280, `document.querySelector(".did .state").innerText = "gone"`},
+		{"workflow-phone", "light", thread, steps, 390, `document.querySelector(".waits b").innerText = "sleeps"`},
+		{"sign-in", "light", "", `document.querySelector(".signin input")`, 1280, `document.querySelector(".signin button").innerText = "Sign on"`},
+		{"empty", "light", "#/threads", `document.querySelector("div.empty")`, 1280, `document.querySelector("div.empty b, div.empty p").innerText = "There is none."`},
 		{"compare-phone", "light", compared, `document.querySelector(".difference")`, 390, `document.querySelector(".end b").innerText = "step 8"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, height := s.URL, int64(800)
-			if strings.HasPrefix(c.name, "timeline") {
+			switch name, _, _ := strings.Cut(c.name, "-"); name {
+			case "timeline":
 				base = tl.URL
+			case "workflow":
+				base, height = wf.URL, 1160
+			case "sign":
+				base = locked.URL
+			case "empty":
+				base = none.URL
 			}
 			if strings.HasPrefix(c.name, "runs") || strings.HasPrefix(c.name, "health") {
 				base, height = own.URL, 960
@@ -90,7 +115,7 @@ func TestScreens(t *testing.T) {
 				return chromedp.Void{}, err
 			}, emulate(c.scheme), chromedp.Navigate(base+"/"+c.hash), chromedp.Reload())
 			p.see("the screen", c.ready)
-			if base != own.URL {
+			if base == s.URL || base == tl.URL {
 				p.see("how many wait", `document.querySelector(".badge")`)
 			}
 			p.see("its fonts", `document.fonts.status === "loaded"`)
@@ -142,6 +167,8 @@ func TestNarrow(t *testing.T) {
 	defer own.Close()
 	tl := httptest.NewServer(New(timelineFixture(), Options{}))
 	defer tl.Close()
+	wf := httptest.NewServer(New(workflowFixture(), Options{}))
+	defer wf.Close()
 	const thread = "/#/threads/0192f7c0-1111-7000-8000-000000000003"
 	p := open(t, s.URL)
 	for _, width := range []int64{1280, 1000, 640, 390} { // 640 is 1280 at 200 %
@@ -159,6 +186,7 @@ func TestNarrow(t *testing.T) {
 			{own.URL + "/#/runs", `document.querySelector("tbody tr")`},
 			{own.URL + "/#/health", `document.querySelector(".tiles")`},
 			{tl.URL + thread + "?view=timeline", `document.querySelector(".wave")`},
+			{wf.URL + thread, `document.querySelector(".steps .did") && document.querySelector("form.signal")`},
 		} {
 			p.do(chromedp.Navigate(c.at))
 			p.see(c.at, c.ready)
@@ -166,6 +194,14 @@ func TestNarrow(t *testing.T) {
 			p.eval(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("#app *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5)`, &wide)
 			if len(wide) > 0 {
 				t.Errorf("%d pixels, %s: wider than the window: %v", width, c.at, wide)
+			}
+			// What deletes is not beside what does not: nobody presses it by a slip.
+			var near float64
+			p.eval(`(() => { const d = document.querySelector(".actions > .danger")?.getBoundingClientRect(); if (!d) return 1e9;
+				const beside = [...document.querySelectorAll(".actions button")].filter(e => !e.matches(".danger")).map(e => e.getBoundingClientRect()).filter(r => r.top < d.bottom && r.bottom > d.top);
+				return Math.min(1e9, ...beside.map(r => Math.max(d.left - r.right, r.left - d.right))) })()`, &near)
+			if near < 20 {
+				t.Errorf("%d pixels, %s: %g pixels are between Delete and what is beside it", width, c.at, near)
 			}
 			var scales []float64
 			for _, bars := range []string{".history .meter", ".wave .track"} {
@@ -377,6 +413,41 @@ func answersOfFixture() map[string]any {
 	}
 }
 
+// workflowFixture is a server of stele's with a workflow that waits for a signal.
+func workflowFixture() http.Handler {
+	type m = map[string]any
+	const id = "0192f7c0-1111-7000-8000-000000000003"
+	wait := m{"id": "wait-1", "value": m{"signal": "paid", "until": "2026-03-04T12:00:00Z"}}
+	th := m{"thread_id": id, "status": "interrupted", "stele_status": "sleeping", "metadata": m{"graph_id": "order", "title": "Order 1042, two lamps", "owner": "ann"}, "values": m{},
+		"interrupts": m{"t1": []any{wait}}, "created_at": "2026-03-01T09:12:00Z", "updated_at": "2026-03-01T09:12:09Z"}
+	head := m{"checkpoint": m{"thread_id": id, "checkpoint_ns": "", "checkpoint_id": checkpointID(1)}, "metadata": m{"source": "input", "step": -1, "run_id": "r1"}, "created_at": "2026-03-01T09:12:00Z",
+		"next": []any{"order"}, "stele_version": "2026-03", "values": m{"__start__": m{"order": 1042}}, "tasks": []any{m{"id": "t1", "name": "order", "interrupts": []any{wait}}}}
+	at := func(second string) string { return "2026-03-01T09:12:" + second + "Z" }
+	return answering(m{
+		"GET /info":               m{"version": "test", "stele": m{"thread_status": true, "runs": true, "steps": true, "signals": true, "graph_versions": m{"order": "2026-03"}}},
+		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "order", "name": "order", "metadata": m{}}},
+		"GET /assistants/a1/graph": m{"nodes": []any{m{"id": "__start__"}, m{"id": "order"}, m{"id": "__end__"}},
+			"edges": []any{m{"source": "__start__", "target": "order"}, m{"source": "order", "target": "__end__"}}},
+		"POST /threads/search":             []any{th},
+		"POST /threads/count":              0,
+		"GET /threads/" + id:               th,
+		"GET /threads/" + id + "/runs":     []any{m{"run_id": "r1", "status": "pending", "created_at": at("00")}},
+		"GET /stele/runs":                  m{"total": 1, "runs": []any{m{"run_id": "r1", "thread_id": id, "graph": "order", "status": "pending", "waiting": true, "attempt": 0, "after": "2026-03-04T12:00:00Z", "created_at": at("00"), "started_at": at("00")}}},
+		"POST /threads/" + id + "/history": []any{head},
+		"GET /threads/" + id + "/state":    head,
+		"GET /stele/threads/" + id + "/steps": m{"steps": []any{
+			m{"kind": "exposed", "name": "days left", "state": "done", "result": 3},
+			m{"kind": "call", "node": "order", "name": "reserve", "state": "done", "result": m{"lamps": 2, "shelf": "B 12"}, "attempts": 2, "began": at("00"), "took_ns": int64(1_240_000_000)},
+			m{"kind": "call", "node": "order", "name": "print the invoice", "state": "failed", "error": "the printer has no paper", "began": at("01")},
+			m{"kind": "call", "node": "order", "name": "send the invoice", "state": "done", "result": "by mail to ann@example.org", "attempts": 1, "began": at("01"), "took_ns": int64(310_000_000)},
+			m{"kind": "child", "node": "order", "name": "parcel", "state": "done", "result": "at the door", "thread_id": "0192f7c0-4444-7000-8000-000000000001", "began": at("02")},
+			m{"kind": "sleep", "node": "order", "state": "done", "until": at("08"), "began": at("03")},
+			m{"kind": "signal", "node": "order", "name": "paid", "state": "waiting", "until": "2026-03-04T12:00:00Z", "began": at("09")}}},
+		"GET /stele/threads/" + id + "/signals":         m{"more": false, "signals": []any{m{"id": "1", "name": "payed", "keyed": true, "sent_at": "2026-03-01T10:40:00Z", "value": m{"amount": 120}}}},
+		"GET /stele/threads/" + id + "/signals/refused": m{"refused": []any{m{"id": "2", "name": "paid", "value": "120 EUR", "error": "want an object with amount, got a string"}}},
+	})
+}
+
 // steleFixture is a server of stele's whose answers are always the same.
 func steleFixture() http.Handler {
 	type m = map[string]any
@@ -389,7 +460,7 @@ func steleFixture() http.Handler {
 		return out
 	}
 	return answering(map[string]any{
-		"GET /info":               m{"version": "test", "flags": m{"crons": true}, "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "nodes": true, "health": true, "room": true, "verify": true, "backup": true}},
+		"GET /info":               m{"version": "test", "flags": m{"crons": true}, "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "nodes": true, "graph_versions": m{"mail": "2026-03"}, "health": true, "room": true, "verify": true, "backup": true}},
 		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "mail", "name": "mail", "metadata": m{}}},
 		"POST /runs/crons/search": []any{m{"cron_id": "c1", "assistant_id": "a1", "schedule": "30 6 1 * *", "timezone": "Europe/Berlin", "enabled": true, "next_run_date": "2026-04-01T04:30:00Z"},
 			m{"cron_id": "c2", "assistant_id": "a1", "thread_id": "0192f7c0-1111-7000-8000-000000000002", "schedule": "0 * * * *", "enabled": false}},
@@ -404,6 +475,11 @@ func steleFixture() http.Handler {
 			m{"graph": "mail", "name": "model", "tasks": 41, "failed": 2, "waiting": 0, "retries": 5, "took_ns": int64(92_400_000_000), "longest_ns": int64(8_300_000_000), "run_id": "r", "thread_id": "t"},
 			m{"graph": "mail", "name": "send", "tasks": 9, "failed": 0, "waiting": 0, "retries": 0, "took_ns": int64(12_700_000_000), "longest_ns": int64(2_100_000_000), "run_id": "r", "thread_id": "t"},
 			m{"graph": "mail", "name": "HumanInTheLoopMiddleware.after_model", "tasks": 12, "failed": 0, "waiting": 6, "retries": 0, "took_ns": int64(41_000_000), "longest_ns": int64(5_000_000), "run_id": "r", "thread_id": "t"}}},
+		"GET /stele/versions": m{"versions": []any{
+			m{"graph": "mail", "version": "2026-03", "runs": 14, "pinned": 0, "workers": 2},
+			m{"graph": "mail", "version": "2026-02", "runs": 3, "pinned": 3, "workers": 0},
+			m{"graph": "mail", "version": "", "runs": 21, "pinned": 0, "workers": 0},
+			m{"graph": "order", "version": "9f2c41d07a55", "runs": 0, "pinned": 0, "workers": 1}}},
 		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
 		"GET /stele/health": m{
 			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},

@@ -2,7 +2,6 @@ package studio
 
 import (
 	"context"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -11,9 +10,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -21,34 +18,20 @@ import (
 // form, and it is not in the inbox. The version of the graph is told.
 func TestSleeping(t *testing.T) {
 	chromium(t)
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	saver := memory.New(memory.Options{})
-	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	replies := pregel.NewSignal[string]("reply")
-	g, err := graph.New(graph.Key("how", channel.LastValue[string]())).Node("nap", func(ctx context.Context, in any) (any, error) {
-		if in.(map[string]any)["how"] == "signal" {
-			_, err := replies.Receive(ctx)
-			return nil, err
+	b := serveGraphs(t, func(s saver.Saver, items store.Store) map[string]*pregel.Graph {
+		g, err := graph.New(graph.Key("how", channel.LastValue[string]())).Node("nap", func(ctx context.Context, in any) (any, error) {
+			if in.(map[string]any)["how"] == "signal" {
+				_, err := replies.Receive(ctx)
+				return nil, err
+			}
+			return nil, pregel.Sleep(ctx, 72*time.Hour)
+		}).Edge(graph.Start, "nap").Compile(graph.Options{Name: "nap", Saver: s, Store: items, Version: "seven"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil, pregel.Sleep(ctx, 72*time.Hour)
-	}).Edge(graph.Start, "nap").Compile(graph.Options{Name: "nap", Saver: saver, Store: items, Version: "seven"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"nap": g}, Saver: saver, Store: items, Queue: queue, Auth: server.NoAuth()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer api.Close()
-	s := httptest.NewServer(api)
-	defer s.Close()
-	b := backend{s.URL}
+		return map[string]*pregel.Graph{"nap": g}
+	})
 	ids := map[string]string{}
 	for _, how := range []string{"instant", "signal"} {
 		var made struct {

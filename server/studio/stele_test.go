@@ -21,6 +21,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -278,6 +279,27 @@ var steleServer = sync.OnceValues(func() (backend, error) {
 	})
 	return backend{s.URL}, nil
 })
+
+// serveGraphs serves graphs by a server of their own, in memory.
+func serveGraphs(t *testing.T, make func(saver.Saver, store.Store) map[string]*pregel.Graph) backend {
+	t.Helper()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := memory.New(memory.Options{})
+	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := server.New(server.Config{Graphs: make(mem, items), Saver: mem, Store: items, Queue: queue, Auth: server.NoAuth(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(api)
+	t.Cleanup(func() { s.CloseClientConnections(); _ = api.Close(); s.Close() })
+	return backend{s.URL}
+}
 
 func onStele(t *testing.T, fn func(t *testing.T, b backend, base string)) {
 	t.Run("stele", func(t *testing.T) {

@@ -10,16 +10,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
+	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -60,14 +66,14 @@ func TestHistorySays(t *testing.T) {
 	})
 }
 
-// A row says who answered, on a server that knows who its users are.
+// A row says who answered, who may be another than the one who began, on a server that knows who its users are.
 func TestAnsweredByWhom(t *testing.T) {
 	chromium(t)
 	items, err := store.NewMemory(store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	saver := memory.New(memory.Options{})
+	mem := memory.New(memory.Options{})
 	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +81,14 @@ func TestAnsweredByWhom(t *testing.T) {
 	g, err := graph.New(graph.Key("messages", channel.LastValue[any]()), graph.Key("note", channel.LastValue[string]())).Node("approve", func(ctx context.Context, _ any) (any, error) {
 		answer, err := pregel.Ask(ctx, map[string]any{"action_requests": []any{map[string]any{"name": "refund", "args": map[string]any{"amount": 20}}}})
 		return map[string]any{"note": fmt.Sprint(answer)}, err
-	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "mail", Saver: saver})
+	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "mail", Saver: mem})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: saver, Store: items, Queue: queue, Logger: slog.New(slog.DiscardHandler),
-		Auth: server.APIKeys(map[string]*server.User{"key-ann": {Identity: "ann"}})})
+	team := server.APIKeys(map[string]*server.User{"key-ann": {Identity: "ann"}, "key-bob": {Identity: "bob"}})
+	team.Authorize = func(context.Context, *server.User, server.Access) (server.Grant, error) { return server.Grant{}, nil }
+	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: mem, Store: items, Queue: queue, Logger: slog.New(slog.DiscardHandler),
+		Auth: team})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,15 +98,93 @@ func TestAnsweredByWhom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := httptest.NewServer(New(Remote(to, http.Header{"X-Api-Key": {"key-ann"}}), Options{}))
-	t.Cleanup(page.Close)
-	ann := backend{page.URL + "/api"}
-	thread := ann.thread(t, "hello ann")
-	ann.call(t, "POST", "/threads/"+thread+"/runs/wait", map[string]any{"assistant_id": "mail", "command": map[string]any{"resume": map[string]any{"decisions": []any{map[string]any{"type": "approve"}}}}}, nil)
+	as := func(key string) *httptest.Server {
+		page := httptest.NewServer(New(Remote(to, http.Header{"X-Api-Key": {key}}), Options{}))
+		t.Cleanup(page.Close)
+		return page
+	}
+	page, bobs := as("key-ann"), as("key-bob")
+	thread := backend{page.URL + "/api"}.thread(t, "hello ann")
+	backend{bobs.URL + "/api"}.call(t, "POST", "/threads/"+thread+"/runs/wait", map[string]any{"assistant_id": "mail", "command": map[string]any{"resume": map[string]any{"decisions": []any{map[string]any{"type": "approve"}}}}}, nil)
 	p := open(t, page.URL)
 	p.show("#/threads/" + thread)
-	p.see("who approved what", whats+`.includes("Approved refund, by ann")`)
+	p.see("who approved what", whats+`.includes("Approved refund, by bob")`)
 	p.see("what was asked", `document.querySelector(".then.waiting").innerText === "asks to run refund"`)
+}
+
+// teamGraph is the team of docs/guide/agents.md: a supervisor that hands the conversation over, and two workers that hand
+// it back.
+func teamGraph(s saver.Saver) (*pregel.Graph, error) {
+	handoff := func(to string) tool.Tool {
+		return tool.Must(tool.New("give_to_"+to, "Hands over to "+to+".", tool.Unchecked(`{"type":"object"}`),
+			func(ctx context.Context, _ struct{}) (pregel.Command, error) {
+				call, _ := tool.CallOf(ctx)
+				state, err := tool.State[message.State](ctx)
+				messages := slices.Concat(message.List{message.Remove(message.RemoveAllID)}, state.Messages,
+					message.List{message.ToolResult(call.ToolCall, to+" takes over")})
+				return pregel.Command{Graph: pregel.Parent, Goto: []any{to}, Update: map[string]any{"messages": messages}}, err
+			}))
+	}
+	add := tool.Must(tool.New("add", "Adds.", tool.Unchecked(`{"type":"object"}`), func(_ context.Context, in struct{ A, B int }) (string, error) {
+		return fmt.Sprint(in.A + in.B), nil
+	}))
+	call := func(name string, args map[string]any) model.Answer {
+		return model.Calls(message.ToolCall{Name: name, ID: name, Args: args})
+	}
+	models := map[string]model.Model{
+		"supervisor":    model.NewScripted(call("give_to_mathematician", nil), call("give_to_poet", nil), model.Text("That was all.")),
+		"mathematician": model.NewScripted(call("add", map[string]any{"a": 40, "b": 2}), model.Text("It is 42.")),
+		"poet":          model.NewScripted(model.Text("Forty and two, the sum is true.")),
+	}
+	b := graph.New(graph.Key("messages", message.Channel(nil))).Edge(graph.Start, "supervisor")
+	for _, o := range []agent.Options{{Name: "supervisor", Tools: []tool.Tool{handoff("mathematician"), handoff("poet")}}, {Name: "mathematician", Tools: []tool.Tool{add}}, {Name: "poet"}} {
+		member, err := agent.New(models[o.Name], o)
+		if err != nil {
+			return nil, err
+		}
+		b.Subgraph(o.Name, member)
+		if o.Name != "supervisor" {
+			b.Edge(o.Name, "supervisor")
+		}
+	}
+	return b.Compile(graph.Options{Name: "team", Saver: s})
+}
+
+// A team's history says who spoke, what it called, and what it answered in the end; its graph where the Commands led.
+func TestTeamSays(t *testing.T) {
+	chromium(t)
+	b := serveGraphs(t, func(s saver.Saver, _ store.Store) map[string]*pregel.Graph {
+		g, err := teamGraph(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]*pregel.Graph{"team": g}
+	})
+	var made struct {
+		ID string `json:"thread_id"`
+	}
+	b.call(t, "POST", "/threads", map[string]any{}, &made)
+	b.call(t, "POST", "/threads/"+made.ID+"/runs/wait", map[string]any{"assistant_id": "team",
+		"input": map[string]any{"messages": []any{map[string]any{"role": "user", "content": "Add 40 and 2, and make a verse of it."}}}}, nil)
+	p := open(t, serve(t, b))
+	p.show("#/threads/" + made.ID)
+	p.see("the rows", `document.querySelectorAll(".history .row").length === 7`)
+	var got []string
+	p.eval(whats, &got)
+	want := []string{"supervisor answered That was all.", "poet answered Forty and two, the sum is true.", "supervisor called give_to_poet",
+		"mathematician answered with add It is 42.", "supervisor called give_to_mathematician", "Began", "Person wrote Add 40 and 2, and make a verse of it."}
+	if quote(got) != quote(want) {
+		t.Errorf("the history says\n%s, want\n%s", quote(got), quote(want))
+	}
+	var edges []string
+	p.see("the graph", `document.querySelector(".graph .edge.taken")`)
+	p.eval(`[...document.querySelectorAll(".graph .edge.taken")].map(e => e.dataset.from + " " + e.dataset.to).sort()`, &edges)
+	// As LangGraph, the drawing leaves out what cannot be reached by what is declared, and the edges that lead on from there.
+	if !slices.Equal(edges, []string{"mathematician supervisor", "poet supervisor", "supervisor mathematician", "supervisor poet"}) {
+		t.Errorf("the edges that were taken are %q", edges)
+	}
+	p.show("#/threads/" + made.ID + "?view=timeline")
+	p.see("who spoke, once", `[...document.querySelectorAll(".wave .what")].some(e => e.innerText.replace(/\s+/g, " ").trim() === "mathematician answered with add")`)
 }
 
 // counting counts the requests for histories that reach a server, and the checkpoints that it gave.

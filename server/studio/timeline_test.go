@@ -1,9 +1,11 @@
 package studio
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +29,7 @@ func TestTimeline(t *testing.T) {
 	var got [][]string
 	p.eval(`[...document.querySelectorAll(".wave")].map(e => [e.className, e.querySelector(".step").innerText, e.querySelector(".what").innerText.trim(), e.querySelector(".figures").innerText])`, &got)
 	want := [][]string{
-		{"wave work first", "step 3", "send Tool answered: send_mail", "760 ms, 2 tries"},
+		{"wave tool first", "step 3", "send Tool answered: send_mail", "760 ms, 2 tries"},
 		{"wave model", "", "model", "400 ms"},
 		{"wave model first", "step 4", "model Model answered", "2.2 s, 212 tokens, 0.59 EUR"}, // (190 * 3000 + 22 * 1000) / 1e6
 		{"wave failed", "", "archive", "90 ms, failed, 3 tries"},
@@ -37,6 +39,13 @@ func TestTimeline(t *testing.T) {
 	if quote(got) != quote(want) {
 		t.Errorf("the timeline is\n%s, want\n%s", quote(got), quote(want))
 	}
+	// A model that has no price leaves the sum of the others, and is named.
+	partly := httptest.NewServer(New(timelineFixture(), Options{Prices: &Prices{Currency: "EUR", Models: map[string]Price{"other": {Input: 1}}}}))
+	defer partly.Close()
+	q := open(t, partly.URL)
+	q.show(timelineThread + "?view=timeline")
+	q.see("which has none", `[...document.querySelectorAll(".unpriced")].length === 3 && [...document.querySelectorAll(".unpriced")].every(e => e.innerText === ", no price of large-1")`)
+	q.see("no sum of nothing", `!document.querySelector(".timeline").innerText.match(/EUR|undefined|NaN/)`)
 	// A bar lies where its task did: behind those that ended before, beside those that ran at once.
 	var bars [][2]float64
 	p.eval(`[...document.querySelectorAll(".run")][0].querySelectorAll(".track span").values().map(e => { const a = e.getBoundingClientRect(), b = e.parentElement.getBoundingClientRect(); return [(a.left - b.left) / b.width, a.width / b.width] }).toArray()`, &bars)
@@ -97,48 +106,108 @@ func TestNodes(t *testing.T) {
 func TestGraphEdges(t *testing.T) {
 	chromium(t)
 	type m = map[string]any
-	at := func(i string) m {
-		return m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1f0a0000-0000-6000-800" + i + "-000000000000"}
+	at := func(i int) m {
+		return m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": fmt.Sprintf("1f0a0000-0000-6000-80%02d-000000000000", i)}
 	}
-	state := func(i, parent, next string, ran ...string) m {
-		tasks := []any{}
-		for _, name := range ran {
-			tasks = append(tasks, m{"id": name + i, "name": name, "interrupts": []any{}, "result": m{"note": "x"}})
+	// A task is a name, and with a colon where it led, as a server of stele's tells it.
+	task := func(i int, told string) m {
+		name, to, tells := strings.Cut(told, ":")
+		task := m{"id": fmt.Sprint(name, i), "name": name, "interrupts": []any{}, "result": m{"note": "x"}}
+		if tells {
+			task["stele_leads"] = append([]string{}, strings.Fields(to)...)
 		}
-		s := m{"checkpoint": at(i), "metadata": m{"source": "loop", "step": 0}, "created_at": "2026-03-01T11:50:00Z", "next": []any{next}, "tasks": tasks, "values": m{}}
-		if parent != "" {
-			s["parent_checkpoint"] = at(parent)
-		}
-		return s
+		return task
 	}
-	last := state("3", "2", "")
-	last["next"] = []any{}
-	s := httptest.NewServer(New(answering(m{
-		"GET /info":               m{"version": "test"},
-		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "team", "name": "team", "metadata": m{}}},
+	edge := func(from, to string, conditional bool) m {
+		return m{"source": from, "target": to, "conditional": conditional}
+	}
+	for _, c := range []struct {
+		name  string
+		nodes string
+		edges []any
+		steps [][2]string // what ran, and what was next
+		want  []string
+	}{
 		// As LangGraph draws a supervisor that says nothing of where its Commands lead, and one node with a loop.
-		"GET /assistants/a1/graph": m{"nodes": []any{m{"id": "__start__"}, m{"id": "supervisor"}, m{"id": "poet"}, m{"id": "critic"}, m{"id": "__end__"}},
-			"edges": []any{m{"source": "__start__", "target": "supervisor"}, m{"source": "supervisor", "target": "supervisor", "conditional": true}, m{"source": "supervisor", "target": "__end__", "conditional": true}}},
-		"GET /threads/t":          m{"thread_id": "t", "status": "idle", "metadata": m{"graph_id": "team"}, "values": m{}},
-		"GET /threads/t/runs":     []any{},
-		"POST /threads/t/history": []any{last, state("2", "1", "supervisor", "supervisor"), state("1", "0", "poet", "poet"), state("0", "", "supervisor", "supervisor")},
-	}), Options{}))
-	defer s.Close()
-	p := open(t, s.URL)
-	p.show("#/threads/t")
-	p.see("the graph", `document.querySelectorAll(".graph .node").length === 5`)
-	var edges []string
-	p.eval(`[...document.querySelectorAll(".graph .edge")].map(e => e.dataset.from + " " + e.dataset.to + (e.classList.contains("taken") ? " taken" : ""))`, &edges)
-	if want := `["__start__ supervisor","supervisor supervisor","supervisor __end__","poet supervisor taken","supervisor poet taken"]`; quote(edges) != want {
-		t.Errorf("the edges are %s, want %s", quote(edges), want)
-	}
-	// The loop begins and ends on the right side of its node, and lies beside it.
-	var loop [5]float64
-	p.eval(`(() => { const e = document.querySelector(".edge[data-from=supervisor][data-to=supervisor]"), n = e.getTotalLength(), a = e.getPointAtLength(0), b = e.getPointAtLength(n), c = e.getPointAtLength(n / 2);
-		const r = [...document.querySelectorAll(".node")].find(x => x.textContent.startsWith("supervisor")), w = r.querySelector("rect").width.baseVal.value, x = r.transform.baseVal[0].matrix.e;
-		return [a.x - (x + w), b.x - (x + w), Math.abs(a.y - b.y), c.x - (x + w), e.ownerSVGElement.viewBox.baseVal.width - c.x] })()`, &loop)
-	if loop[0] > 1 || loop[0] < -1 || loop[1] > 1 || loop[1] < -1 || loop[2] < 8 || loop[3] < 10 || loop[4] < 1 {
-		t.Errorf("the loop lies at %v", loop)
+		{"a supervisor", "supervisor poet critic",
+			[]any{edge("__start__", "supervisor", false), edge("supervisor", "supervisor", true), edge("supervisor", "__end__", true)},
+			[][2]string{{"supervisor", "poet"}, {"poet", "supervisor"}, {"supervisor", ""}},
+			[]string{"supervisor poet taken", "poet supervisor taken"}},
+		{"between two that are reached", "router a b",
+			[]any{edge("__start__", "router", false), edge("router", "a", true), edge("router", "b", true), edge("b", "__end__", false)},
+			[][2]string{{"router", "a"}, {"a", "b"}, {"b", ""}},
+			[]string{"a b taken"}},
+		{"to the end", "a b",
+			[]any{edge("__start__", "a", false), edge("a", "b", true), edge("b", "__end__", false)},
+			[][2]string{{"a", ""}}, []string{"a __end__ taken"}},
+		{"one of two", "a b c",
+			[]any{edge("__start__", "a", false), edge("__start__", "b", false), edge("b", "__end__", false)},
+			[][2]string{{"a b", "c"}, {"c", ""}}, []string{"a c taken", "c __end__ taken"}},
+		{"of two nobody knows which", "a b c",
+			[]any{edge("__start__", "a", false), edge("__start__", "b", false)},
+			[][2]string{{"a b", "c"}}, nil},
+		{"of two the server knows which", "a b c d",
+			[]any{edge("__start__", "a", false), edge("__start__", "b", false)},
+			[][2]string{{"a:c b:c,d", "c d"}, {"c: d:", ""}}, []string{"a c taken", "b c taken", "b d taken", "c __end__ taken", "d __end__ taken"}},
+		{"by an edge of a join", "a b c",
+			[]any{edge("__start__", "a", false), edge("__start__", "b", false), edge("a", "c", false), edge("b", "c", false), edge("c", "__end__", false)},
+			[][2]string{{"a b", "c"}, {"c", ""}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nodes := []any{m{"id": "__start__"}, m{"id": "__end__"}}
+			for _, n := range strings.Fields(c.nodes) {
+				nodes = append(nodes, m{"id": n})
+			}
+			history := []any{}
+			for i := 0; i <= len(c.steps); i++ {
+				s := m{"checkpoint": at(i), "metadata": m{"source": "loop", "step": i}, "created_at": "2026-03-01T11:50:00Z", "next": []string{}, "tasks": []any{}, "values": m{}}
+				if i > 0 {
+					s["parent_checkpoint"], s["next"] = at(i-1), append([]string{}, strings.Fields(c.steps[i-1][1])...)
+				}
+				if i < len(c.steps) {
+					var tasks []any
+					for _, told := range strings.Fields(c.steps[i][0]) {
+						tasks = append(tasks, task(i, strings.ReplaceAll(told, ",", " ")))
+					}
+					s["tasks"] = tasks
+				}
+				history = slices.Insert(history, 0, any(s))
+			}
+			s := httptest.NewServer(New(answering(m{
+				"GET /info":                m{"version": "test"},
+				"POST /assistants/search":  []any{m{"assistant_id": "a1", "graph_id": "team", "name": "team", "metadata": m{}}},
+				"GET /assistants/a1/graph": m{"nodes": nodes, "edges": c.edges},
+				"GET /threads/t":           m{"thread_id": "t", "status": "idle", "metadata": m{"graph_id": "team"}, "values": m{}},
+				"GET /threads/t/runs":      []any{},
+				"POST /threads/t/history":  history,
+			}), Options{}))
+			defer s.Close()
+			p := open(t, s.URL)
+			p.show("#/threads/t")
+			p.see("the graph", fmt.Sprintf(`document.querySelectorAll(".graph .node").length === %d`, len(nodes)))
+			var taken []string
+			p.eval(`[...document.querySelectorAll(".graph .edge.taken")].map(e => e.dataset.from + " " + e.dataset.to + " taken")`, &taken)
+			slices.Sort(taken)
+			want := append([]string{}, c.want...)
+			if slices.Sort(want); !slices.Equal(taken, want) {
+				t.Errorf("the edges that were taken are %q, want %q", taken, want)
+			}
+			var declared int
+			if p.eval(`document.querySelectorAll(".graph .edge:not(.taken)").length`, &declared); declared != len(c.edges) {
+				t.Errorf("%d edges are declared, want %d", declared, len(c.edges))
+			}
+			if c.name != "a supervisor" {
+				return
+			}
+			// The loop begins and ends on the right side of its node, and lies beside it.
+			var loop [5]float64
+			p.eval(`(() => { const e = document.querySelector(".edge[data-from=supervisor][data-to=supervisor]"), n = e.getTotalLength(), a = e.getPointAtLength(0), b = e.getPointAtLength(n), c = e.getPointAtLength(n / 2);
+				const r = [...document.querySelectorAll(".node")].find(x => x.textContent.startsWith("supervisor")), w = r.querySelector("rect").width.baseVal.value, x = r.transform.baseVal[0].matrix.e;
+				return [a.x - (x + w), b.x - (x + w), Math.abs(a.y - b.y), c.x - (x + w), e.ownerSVGElement.viewBox.baseVal.width - c.x] })()`, &loop)
+			if loop[0] > 1 || loop[0] < -1 || loop[1] > 1 || loop[1] < -1 || loop[2] < 8 || loop[3] < 10 || loop[4] < 1 {
+				t.Errorf("the loop lies at %v", loop)
+			}
+		})
 	}
 }
 

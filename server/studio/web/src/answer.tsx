@@ -331,7 +331,7 @@ function answerOf(form: FormData, interrupt: Interrupt, name: string): Json {
 }
 
 // written is an answer in no form: JSON if it is that, else a text.
-function written(form: FormData, name: string, json: boolean): Json {
+export function written(form: FormData, name: string, json: boolean): Json {
   const text = word(form.get(name)).trim();
   if (text === "") throw new Wrong(name, 'Write an answer first. An empty text is written as "".');
   try {

@@ -4,7 +4,7 @@
 import { signal } from "@preact/signals";
 import { parse } from "./json";
 import { idOf } from "./tree";
-import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, Steps, StoreHealth, Thread, Verified, VersionOfGraph } from "./types";
+import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, PendingSignal, QueuedRun, RanTask, RefusedSignal, Room, Run, Schedule, State, Steps, StoreHealth, Thread, Verified, VersionOfGraph } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -179,6 +179,13 @@ export const api = {
   queueOf: (id: string) => read<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
   tasksOf: (id: string, run: string) => read<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
   stepsOf: (id: string, checkpoint?: string) => read<Steps>("GET", `/stele/threads/${at(id)}/steps${checkpoint ? "?checkpoint_id=" + at(checkpoint) : ""}`),
+  inbox: async (id: string) => {
+    const of = `/stele/threads/${at(id)}/signals`;
+    const [inbox, set] = await Promise.all([read<{ signals: PendingSignal[]; more: boolean }>("GET", of), read<{ refused: RefusedSignal[] }>("GET", of + "/refused")]);
+    return { pending: inbox.signals, more: inbox.more, refused: set.refused };
+  },
+  signal: (id: string, name: string, body: Fields) => ask("POST", `/stele/threads/${at(id)}/signals/${at(name)}`, body).then(() => undefined),
+  deleteRefused: (id: string, signal: string) => ask("DELETE", `/stele/threads/${at(id)}/signals/refused/${at(signal)}`).then(() => undefined),
   versions: () => read<{ versions: VersionOfGraph[] }>("GET", "/stele/versions"),
   nodes: () => read<NodesOfDay>("GET", "/stele/nodes"),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),

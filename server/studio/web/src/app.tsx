@@ -64,7 +64,7 @@ export function App() {
         <a class="brand" href={link(["threads"])}>
           stele
         </a>
-        <nav aria-label="Screens">
+        <nav aria-label="Screens" hidden={unknown.value}>
           <a href={link(["threads"], path[1] === undefined ? {} : listQuery())} aria-current={screen === "threads" ? "page" : undefined}>
             Threads
           </a>

@@ -3,7 +3,7 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Deed } from "./deeds";
+import { type Deed, wordsOf } from "./deeds";
 import { isFields } from "./json";
 import { asMessages, Conversation } from "./messages";
 import { internalLast } from "./names";
@@ -227,7 +227,7 @@ const nameOf = (s: State) => `${madeBy(s)} ${stepOf(s)}`.trim() + " " + visible(
 function End({ name, state, deed, side }: { name: string; state: State; deed: Deed | undefined; side: string }) {
   return (
     <p class={"end " + side}>
-      <span class="note">{name}</span> <b>{deed ? [deed.words, ...deed.names].join(" ") : `${madeBy(state)} ${stepOf(state)}`}</b> {deed && !deed.words.startsWith("Step ") && stepOf(state) !== "" && <span class="note">step {stepOf(state)}</span>} <Id id={idOf(state)} short /> <Time at={state.created_at} />
+      <span class="note">{name}</span> <b>{deed ? [wordsOf(deed), ...deed.names].join(" ") : `${madeBy(state)} ${stepOf(state)}`}</b> {deed && !deed.words.startsWith("Step ") && stepOf(state) !== "" && <span class="note">step {stepOf(state)}</span>} <Id id={idOf(state)} short /> <Time at={state.created_at} />
     </p>
   );
 }

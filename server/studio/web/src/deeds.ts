@@ -2,7 +2,7 @@
 
 import { isFields } from "./json";
 import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
-import { nodeName } from "./names";
+import { nodeName, saidOf } from "./names";
 import { causeOf, visible, word } from "./text";
 import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf, waitsIn } from "./tree";
 import type { Json, State, Task } from "./types";
@@ -19,12 +19,15 @@ export interface Use {
 export interface Told {
   id: string;
   name: string;
+  who: string; // who spoke: the model, or the node that is an agent of its own; "" if nobody did
   words: string;
   names: string[];
   uses: Use[];
+  tools: boolean; // it was tools that answered
 }
 
 export interface Deed {
+  who: string; // as Told has it
   words: string;
   names: string[]; // of tools or nodes
   quote: string;
@@ -32,6 +35,7 @@ export interface Deed {
   then: string; // what the thread waits for, or what failed
   took?: number; // in ms; none where a person was waited for, or no run was under way
   uses: Use[];
+  tools: boolean;
   tasks: Told[]; // that ran to make it
 }
 
@@ -51,13 +55,13 @@ export function deedsOf(rows: Row[]): Map<string, Deed> {
 }
 
 function deedOf(state: State, parent: State | undefined, seen: Set<string>): Deed {
-  const deed: Deed = { words: "", names: [], quote: "", by: "", then: thenOf(state), uses: [], tasks: [] };
+  const deed: Deed = { who: "", words: "", names: [], quote: "", by: "", then: thenOf(state), uses: [], tools: false, tasks: [] };
   const made = madeBy(state);
   if (made === "input") return { ...deed, ...inputOf(state) };
   if (made !== "step") return { ...deed, words: made === "forked" ? "Forked" : "Edited by hand" };
   const tasks = parent ? tasksOf(parent) : [];
   const messages = tasks.map((t) => writtenBy(t, seen));
-  deed.tasks = tasks.map((t, i) => ({ id: word(t.id), name: word(t.name), words: "", names: [], ...talkOf(messages[i]!), uses: messages[i]!.flatMap((m) => useOf(m) ?? []) }));
+  deed.tasks = tasks.map((t, i) => ({ id: word(t.id), name: word(t.name), who: "", words: "", names: [], tools: false, ...talkOf(messages[i]!, word(t.name)), uses: messages[i]!.flatMap((m) => useOf(m) ?? []) }));
   deed.uses = deed.tasks.flatMap((t) => t.uses);
   deed.took = tookBy(state, parent);
   if (!parent || tasks.length === 0) return { ...deed, words: parent ? `Step ${stepOf(state)}` : "Not loaded: the step before" };
@@ -65,7 +69,7 @@ function deedOf(state: State, parent: State | undefined, seen: Set<string>): Dee
   if (answered.length > 0) return { ...deed, ...answersOf(answered), by: byWhom(state, parent) };
   if (tasks.every((t) => t.name === "__start__")) return { ...deed, words: "Began" };
   const names = [...new Set(tasks.map((t) => nodeName(t.name)))];
-  const talk = talkOf(messages.flat());
+  const talk = talkOf(messages.flat(), word(tasks[0]!.name));
   // Nodes that ran beside each other are named, whatever each of them said.
   if (names.length > 1) return { ...deed, words: `${plural(names.length, "node")} ran:`, names };
   if (talk) return { ...deed, ...talk };
@@ -81,18 +85,25 @@ function inputOf(state: State): Partial<Deed> {
   return { words: "Input", quote: isFields(given) ? Object.keys(given).map(visible).join(", ") : "" };
 }
 
-function talkOf(messages: Message[]): Partial<Deed> | undefined {
-  const calls = messages.flatMap((m) => callsOf(m).map(toolOf));
-  if (calls.length > 0) return { words: "Model called", names: calls.map(visible), quote: "" };
+// talkOf tells what the messages of a node say. A node that is an agent writes a whole turn: what it called, and its answer.
+function talkOf(messages: Message[], node: string): Partial<Deed> | undefined {
+  const calls = messages.flatMap((m) => callsOf(m).map(toolOf)).map(visible);
+  const last = messages.at(-1);
+  const said = last && kindOf(last) === "ai" && callsOf(last).length === 0 ? visible(textOf(last.content)) : "";
+  if (calls.length > 0) return { who: saidOf(node), words: said ? "answered with" : "called", names: [...new Set(calls)], quote: said };
+  if (said) return { who: saidOf(node), words: "answered", quote: said };
   const results = messages.filter((m) => kindOf(m) === "tool");
   if (results.length > 0) {
     const failed = results.filter((m) => m.status === "error");
     const which = failed.length > 0 ? failed : results;
-    return { words: failed.length > 0 ? "Tool failed:" : which.length === 1 ? "Tool answered:" : `${which.length} tools answered:`, names: which.map((m) => visible(m.name)).filter(Boolean), quote: which.length === 1 ? visible(textOf(which[0]!.content)) : "" };
+    return { tools: true, words: failed.length > 0 ? "Tool failed:" : which.length === 1 ? "Tool answered:" : `${which.length} tools answered:`, names: which.map((m) => visible(m.name)).filter(Boolean), quote: which.length === 1 ? visible(textOf(which[0]!.content)) : "" };
   }
-  const said = messages.filter((m) => kindOf(m) === "ai").at(-1);
-  return said && { words: "Model answered", quote: visible(textOf(said.content)) };
+  const spoke = messages.filter((m) => kindOf(m) === "ai").at(-1);
+  return spoke && { who: saidOf(node), words: "answered", quote: visible(textOf(spoke.content)) };
 }
+
+// wordsOf are a deed's words with who spoke, unless that is said already.
+export const wordsOf = (d: { who: string; words: string }, saidAlready = "") => [d.who === saidAlready ? "" : d.who, d.words].filter(Boolean).join(" ");
 
 const decisions: Record<string, string> = { approve: "Approved", edit: "Edited and approved", reject: "Rejected", respond: "Responded", accept: "Approved", ignore: "Ignored", response: "Responded" };
 

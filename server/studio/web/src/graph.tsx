@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { nodeName } from "./names";
 import { list, visible, word } from "./text";
 import { nextOf, type Row, tasksOf } from "./tree";
-import type { Drawing, Json } from "./types";
+import type { Drawing, Json, State } from "./types";
 
 export type Mark = "ran" | "next" | "waiting" | "failed";
 
@@ -73,22 +73,29 @@ function loop({ x, y, width }: { x: number; y: number; width: number }): string 
 export function withTaken(drawing: Drawing, rows: Row[]): Drawing {
   const nodes = new Set(list(drawing.nodes).map((n) => word(n.id)));
   const key = (a: string, b: string) => JSON.stringify([a, b]);
-  const known = new Set(list(drawing.edges).map((e) => key(word(e.source), word(e.target))));
-  const led = new Set(list(drawing.edges).map((e) => word(e.target)));
+  const declared = new Set(list(drawing.edges).map((e) => key(word(e.source), word(e.target))));
+  const leading = new Set(list(drawing.edges).map((e) => word(e.source)));
+  const always = new Set(list(drawing.edges).flatMap((e) => (e.conditional ? [] : word(e.source))));
   const states = new Map(rows.map((r) => [r.id, r.state]));
+  const known = new Set(declared);
   const taken: Drawing["edges"] = [];
   const add = (source: string, target: string) => {
     if (!nodes.has(source) || !nodes.has(target) || known.has(key(source, target))) return;
     known.add(key(source, target));
     taken.push({ source, target, conditional: true, taken: true, data: "taken by this thread" });
   };
-  // Only one node has run, so it is certain which led there.
-  const steps = rows.flatMap((row) => {
-    const parent = row.parent === undefined ? undefined : states.get(row.parent);
-    const ran = [...new Set(parent ? tasksOf(parent).map((t) => word(t.name)) : [])];
-    return ran.length === 1 && row.state.metadata?.source === "loop" ? [[ran[0]!, nextOf(row.state)] as const] : [];
-  });
-  for (const [from, next] of steps) for (const to of next) if (!led.has(to) || !led.has(from)) add(from, to);
+  for (const { state, parent } of rows) {
+    const tasks = tasksOf((parent !== undefined && states.get(parent)) || ({} as State));
+    if (state.metadata?.source !== "loop" || !Array.isArray(state.next)) continue;
+    const ran = [...new Set(tasks.map((t) => word(t.name)))];
+    for (const t of tasks) if (Array.isArray(t.stele_leads)) for (const to of t.stele_leads) add(word(t.name), word(to));
+    // Other servers do not tell which of several nodes led to another: it is certain where only one can have.
+    const loose = ran.length > 1 ? ran.filter((n) => !leading.has(n)) : ran;
+    const told = tasks.every((t) => Array.isArray(t.stele_leads));
+    if (!told && loose.length === 1) for (const to of nextOf(state)) if (!ran.some((n) => declared.has(key(n, to)))) add(loose[0]!, to);
+    // Where nothing comes next, each node that ran led to the end, unless an edge leads it elsewhere in any case.
+    if (state.next.length === 0) for (const n of ran) if (!always.has(n)) add(n, "__end__");
+  }
   return taken.length ? { nodes: drawing.nodes, edges: [...list(drawing.edges), ...taken] } : drawing;
 }
 

@@ -1,6 +1,7 @@
 // What a node is called for people. A name that a programmer chose stays; those that LangGraph and
 // LangChain make are put in words.
 
+import { info } from "./session";
 import { visible, word } from "./text";
 
 // internal is a channel that LangGraph, LangChain or the engine keeps for itself.
@@ -10,7 +11,9 @@ export const internal = (name: string) => name.startsWith("__") || name.startsWi
 export const internalLast = (a: string, b: string) => Number(internal(a)) - Number(internal(b));
 
 const known: Record<string, string> = { __start__: "start", __end__: "end", model: "model", model_request: "model", call_model: "model", agent: "model", tools: "tools" };
-const hook = /^(\w+?)(?:Middleware)?\.(before|after)_(agent|model)$/;
+// Who writes for stele makes LangChain's middleware by functions of other names.
+const made: Record<string, string> = { HumanInTheLoopMiddleware: "AskPerson", SummarizationMiddleware: "Summarize", ModelCallLimitMiddleware: "LimitModelCalls", ToolCallLimitMiddleware: "LimitToolCalls" };
+const hook = /^(\w+)\.(before|after)_(agent|model)$/;
 
 export function nodeName(id: unknown): string {
   // A node of a graph inside has the path to it before its name.
@@ -18,11 +21,14 @@ export function nodeName(id: unknown): string {
   return parts.map(one).join(" › ");
 }
 
+// saidOf is who speaks where a node writes messages of a model.
+export const saidOf = (node: string) => (Object.hasOwn(known, node) ? "Model" : nodeName(node));
+
 function one(name: string): string {
-  const made = Object.hasOwn(known, name) ? known[name] : undefined;
-  if (made) return made;
+  if (Object.hasOwn(known, name)) return known[name]!;
   const at = hook.exec(name);
   if (!at) return visible(name);
-  const words = at[1]!.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
+  const maker = info.value?.stele && Object.hasOwn(made, at[1]!) ? made[at[1]!]! : at[1]!.replace(/(?<=.)Middleware$/, "");
+  const words = maker.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
   return visible(`${words}, ${at[2]} the ${at[3]}`);
 }

@@ -15,10 +15,13 @@ export function Nodes() {
   return (
     <section class="inset" aria-label="Nodes of the last day">
       <h2>
-        Nodes of the last day <span class="note">{day.complete ? `${count(day.runs)} runs` : `the newest ${count(day.runs)} runs`}, slowest in all first</span>
+        Nodes of the last day <span class="note">{day.complete ? `${count(day.runs)} runs` : `${count(day.runs)} of the runs`}, slowest in all first</span>
       </h2>
       {day.nodes.length === 0 ? (
-        <p class="note">No node has ended in the last day. What nodes take, and which fail, is told here from the runs of the queue.</p>
+        <p class="note">
+          {day.complete ? "No node has ended in the last day." : "The runs that were read noted no node that ended in the last day; there are others."} What nodes take, and which fail, is told here
+          from the runs of the queue.
+        </p>
       ) : (
         <div class="scrolls" tabIndex={0} role="region" aria-label="Nodes">
           <table class="cards">

@@ -22,18 +22,22 @@ export function prices(): Promise<Prices | undefined> {
   return asked;
 }
 
-// costOf is what uses cost; undefined if the price of a model is not known. A model's name may have
-// a date behind the name that has a price.
-export function costOf(uses: Use[], of: Prices | undefined): number | undefined {
-  if (!of || uses.length === 0) return undefined;
-  let sum = 0;
+// costOf is what uses cost, as far as their models have prices, and which models have none; undefined without prices. A
+// model's name may have a date behind the name that has a price.
+export function costOf(uses: Use[], of: Prices | undefined): { sum: number | undefined; without: string[] } | undefined {
+  if (!of) return undefined;
+  let sum: number | undefined;
+  const without = new Set<string>();
   for (const u of uses) {
     const name = Object.keys(of.models).filter((n) => u.model === n || u.model.startsWith(n + "-")).sort((a, b) => b.length - a.length)[0];
-    if (name === undefined) return undefined;
+    if (name === undefined) {
+      without.add(u.model || "a model without a name");
+      continue;
+    }
     const price = of.models[name]!;
-    sum += (u.input * price.input + u.output * price.output) / 1e6;
+    sum = (sum ?? 0) + (u.input * price.input + u.output * price.output) / 1e6;
   }
-  return sum;
+  return { sum, without: [...without] };
 }
 
 export function money(sum: number, currency: string): string {

@@ -2,7 +2,7 @@
 
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Deed, tokensOf } from "./deeds";
+import { type Deed, tokensOf, wordsOf } from "./deeds";
 import { type Place, placeOf } from "./history";
 import { say } from "./load";
 import { change, link, route } from "./route";
@@ -208,7 +208,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; deed: Deed; most:
 export function Words({ deed: d }: { deed: Deed }) {
   return (
     <>
-      {d.words}
+      {wordsOf(d)}
       {d.names.length > 0 && (
         <>
           {" "}

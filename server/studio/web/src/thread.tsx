@@ -21,9 +21,10 @@ import { change, link, route } from "./route";
 import { forget, liveOf, run } from "./running";
 import { bytes, causeOf, count, Id, list, spent, Text, Time, visible, word } from "./text";
 import { Cause, RunStatus, sleepsOf, Status, tookOf as tookOfRun, triesOf } from "./status";
+import { Signals } from "./signals";
 import { History, Words } from "./steps";
 import { Timeline } from "./timeline";
-import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf, waitInWords, waitsIn, waitsOf } from "./tree";
+import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf, waitInWords, waitsOf } from "./tree";
 import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Steps, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
 import { useSteps, Workflow } from "./workflow";
@@ -138,7 +139,7 @@ export function ThreadScreen({ id }: { id: string }) {
               <Compare before={withState.value} after={whole} rows={rows} deeds={deeds} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} deed={deeds.get(idOf(state))} steps={steps.value?.of === (newest ? "" : idOf(state)) ? steps.value : undefined} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} mark={mark} rows={rows} deed={deeds.get(idOf(state))} steps={steps.value?.of === (newest ? "" : idOf(state)) ? steps.value : undefined} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -229,8 +230,8 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   return marks;
 }
 
-function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; deed: Deed | undefined; steps: Steps | undefined; head: boolean; refresh: () => void }) {
-  const { id, thread, state, deed, steps, head, refresh } = props;
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; mark: string; rows: Row[]; deed: Deed | undefined; steps: Steps | undefined; head: boolean; refresh: () => void }) {
+  const { id, thread, state, mark, deed, steps, head, refresh } = props;
   const raw = !!route.value.query.raw;
   const parent = parentOf(state);
   const step = stepOf(state);
@@ -257,7 +258,7 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
           </label>
         </p>
       </div>
-      {head && <Waits state={state} />}
+      {head && <Signals id={id} thread={thread} state={state} mark={mark} refresh={refresh} />}
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} send={(body) => run(id, body)} />}
       {steps && <Workflow told={steps} />}
       <Tasks id={id} state={state} rows={props.rows} raw={raw} />
@@ -284,22 +285,6 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
         </section>
       )}
     </>
-  );
-}
-
-// Waits says what the thread waits for that nobody has to answer.
-function Waits({ state }: { state: State }) {
-  const waits = waitsIn(state);
-  if (waits.length === 0) return null;
-  return (
-    <section class="waits" aria-label="Waits">
-      {waits.map((w) => (
-        <p key={w}>
-          This thread <b>{w}</b>.
-        </p>
-      ))}
-      <p class="note">Nobody has to answer: it goes on by itself{waits.some((w) => w.includes("signal")) && " when the signal comes"}.</p>
-    </section>
   );
 }
 

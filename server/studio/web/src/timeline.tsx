@@ -5,7 +5,7 @@
 import { Fragment } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { api } from "./api";
-import { type Deed, type Told, tokensOf, type Use } from "./deeds";
+import { type Deed, type Told, tokensOf, type Use, wordsOf } from "./deeds";
 import { useLoad } from "./load";
 import { nodeName } from "./names";
 import { costOf, money, type Prices, prices } from "./prices";
@@ -30,7 +30,7 @@ interface Wave {
   depth: number; // in graphs within the graph
   from: number;
   to: number;
-  kind: "work" | "model" | "failed" | "waiting" | "asleep" | "begun";
+  kind: "work" | "model" | "tool" | "failed" | "waiting" | "asleep" | "begun";
   ended: boolean; // when it ended was noted
   tries: number;
   uses: Use[];
@@ -57,9 +57,9 @@ function stepsOf(rows: Row[], deeds: Map<string, Deed>): Wave[] {
     const from = deed?.took === undefined ? to : to - deed.took;
     if (Number.isNaN(to) || !deed || row.state.metadata?.source !== "loop") return [];
     const failed = standOf(row.state) === "failed";
-    const said = [deed.words, deed.names.join(", "), deed.by && `by ${deed.by}`].filter(Boolean).join(" ");
     const name = [...new Set(deed.tasks.map((t) => t.name))].map(nodeName).join(", ") || deed.words;
-    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : "work", tries: 1, uses: deed.uses, ended: true };
+    const said = [wordsOf(deed, name), deed.names.join(", "), deed.by && `by ${deed.by}`].filter(Boolean).join(" ");
+    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : deed.tools ? "tool" : "work", tries: 1, uses: deed.uses, ended: true };
     // What failed made no checkpoint: when it ended is not known.
     return failed ? [step, { ...step, id: row.id + " failed", name: deed.then, said: "", from: to, kind: "failed", uses: [] }] : [step];
   });
@@ -73,8 +73,8 @@ function wavesOf(ran: RanTask[], told: Map<string, Told & { at: string; step: st
     const of = told.get(t.id);
     const from = time(t.began_at);
     const model = (of?.uses.length || (t.namespace?.length && nodeName(t.name) === "model")) && !around.has(t.id);
-    const kind = t.status === "error" ? "failed" : sleepers.has(t.id) && t.status === "waiting" ? "asleep" : t.status === "waiting" ? "waiting" : t.status === "begun" && open ? "begun" : model ? "model" : "work";
-    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [of.words, of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [], ended: t.status !== "begun" };
+    const kind = t.status === "error" ? "failed" : sleepers.has(t.id) && t.status === "waiting" ? "asleep" : t.status === "waiting" ? "waiting" : t.status === "begun" && open ? "begun" : model ? "model" : of?.tools || nodeName(t.name) === "tools" ? "tool" : "work";
+    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [wordsOf(of, nodeName(t.name)), of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [], ended: t.status !== "begun" };
   });
 }
 
@@ -128,16 +128,18 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
     <section class="timeline" aria-label="Timeline">
       <p class="note facts">
         <span class="legend model">model</span>
+        <span class="legend tool">tools</span>
         <span class="legend work">other work</span>
         <span class="legend waiting">waits for an answer</span>
         <span class="legend failed">failed</span>
         {uses.length > 0 && (
           <span class="sum">
             {count(tokensOf(uses))} tokens in {count(rows.length)} steps
-            <Cost uses={uses} prices={price.value} />
+            <Cost uses={uses} prices={price.value} sum />
           </span>
         )}
       </p>
+      {uses.length > 0 && <p class="note">Tokens of calls whose answers are not among the messages of this thread, as in a subgraph with its own, are not known.</p>}
       {groups.map((g, i) => (
         <Fragment key={g.id}>
           <RunOf group={g} prices={price.value} later={i > 0} />
@@ -156,9 +158,16 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
 const begin = (g: Group) => Math.min(...g.waves.map((w) => w.from));
 const end = (g: Group) => Math.max(...g.waves.map((w) => w.to));
 
-function Cost({ uses, prices }: { uses: Use[]; prices: Prices | undefined }) {
+// Cost is what uses cost, and of a sum the models that have no price.
+function Cost({ uses, prices, sum }: { uses: Use[]; prices: Prices | undefined; sum?: boolean }) {
   const cost = costOf(uses, prices);
-  return cost === undefined ? null : <>, {money(cost, prices!.currency)}</>;
+  if (!cost) return null;
+  return (
+    <>
+      {cost.sum !== undefined && `, ${money(cost.sum, prices!.currency)}`}
+      {sum && cost.without.length > 0 && <span class="unpriced">, no price of {cost.without.map(visible).join(", ")}</span>}
+    </>
+  );
 }
 
 function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | undefined; later: boolean }) {
@@ -174,7 +183,7 @@ function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | und
         <span class="note">
           {spent(all)}
           {uses.length > 0 && `, ${count(tokensOf(uses))} tokens`}
-          <Cost uses={uses} prices={prices} />
+          <Cost uses={uses} prices={prices} sum />
         </span>
       </h2>
       {!g.noted && <p class="note">From the times of the checkpoints: when each task began and ended was not noted.</p>}

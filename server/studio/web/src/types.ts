@@ -49,6 +49,8 @@ export interface Task {
   result?: Json;
   // stele_answers are what people answered, in a history without values.
   stele_answers?: Json[];
+  // stele_leads are the nodes to which the task led, there too.
+  stele_leads?: Json;
   // stele_input is what the node is called with, or was, where it is asked for.
   stele_input?: Json;
 }
@@ -170,7 +172,7 @@ export interface Item {
 export interface Info {
   version?: string;
   flags?: { crons?: boolean };
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; steps?: boolean; nodes?: boolean; graph_versions?: { [graph: string]: string }; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; steps?: boolean; signals?: boolean; nodes?: boolean; graph_versions?: { [graph: string]: string }; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
@@ -186,6 +188,23 @@ export interface QueuedRun {
   created_at: string;
   started_at?: string;
   ended_at?: string;
+}
+
+// PendingSignal is a signal that nobody has taken, and RefusedSignal one that was set aside.
+export interface PendingSignal {
+  id: string;
+  name: string;
+  keyed: boolean;
+  sent_at: string;
+  value: Json;
+  error?: string;
+}
+
+export interface RefusedSignal {
+  id: string;
+  name: string;
+  value: Json;
+  error: string;
 }
 
 export interface Schedule {
