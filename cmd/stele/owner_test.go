@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -14,6 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // asCommand holds the arguments of a test process that is to be the command.
@@ -32,10 +39,28 @@ var (
 	stranger = user{uid: 70002, gid: 70002, groups: []uint32{70009}}
 )
 
+// doneByRoot are the commands that root has run, as commandOf names them.
+var doneByRoot = map[string]bool{}
+
+// commandOf names a command, and whether it was given a bucket.
+func commandOf(cmd *cobra.Command, replica bool) string {
+	if replica {
+		return cmd.CommandPath() + " --replica"
+	}
+	return cmd.CommandPath()
+}
+
 // command is the command as this user runs it. The binary of the test may lie where only root
 // looks, so the child takes the one that it is a copy of.
 func (u user) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	if u.uid == root.uid {
+		cmd, _, err := (&app{}).root().Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doneByRoot[commandOf(cmd, slices.Contains(args, "--replica"))] = true
+	}
 	b, err := json.Marshal(args)
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +166,7 @@ func home(t *testing.T) (dir, store string) {
 // on with all of it.
 func TestCommandsOfRootKeepTheOwner(t *testing.T) {
 	needRoot(t)
+	clear(doneByRoot)
 	steps := map[string]func(t *testing.T, dir, store string) (made string){
 		"compact": func(t *testing.T, _, store string) string {
 			root.must(t, "compact", store)
@@ -200,15 +226,106 @@ func TestCommandsOfRootKeepTheOwner(t *testing.T) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
 			dir, store := home(t)
-			made := step(t, dir, store)
-			if left := foreign(t, dir, service); len(left) > 0 {
-				t.Errorf("not the service's: %s", left)
-			}
-			service.must(t, "compact", made) // opens all of it for writing
-			service.must(t, "verify", "--strict", made)
-			served(t, service.command(t, "serve", made), made, syscall.SIGTERM)
+			goesOn(t, dir, step(t, dir, store))
 		})
 	}
+	// The same, and what there is besides, with a bucket that is the service's as well.
+	leading := map[string]func(t *testing.T, dir, store string, bucket []string) (made string){
+		"rejoin": func(t *testing.T, dir, store string, bucket []string) string {
+			other := filepath.Join(dir, "other")
+			root.must(t, "restore", bucket[1], other)
+			service.must(t, append([]string{"signal", other, "alice", "paid"}, bucket...)...) // leads now
+			root.must(t, "replica", "rejoin", store, bucket[1])
+			return store
+		},
+		"detach": func(t *testing.T, dir, store string, bucket []string) string {
+			root.must(t, "replica", "detach", store)
+			root.must(t, "compact", store)
+			return store
+		},
+		"serve": func(t *testing.T, _, store string, bucket []string) string {
+			served(t, root.command(t, append([]string{"serve", store}, bucket...)...), store, syscall.SIGTERM)
+			return store
+		},
+		"studio": func(t *testing.T, _, store string, bucket []string) string {
+			cmd := root.command(t, append([]string{"studio", "--write", "--listen", "127.0.0.1:0", store}, bucket...)...)
+			untilSaid(t, cmd, "http://", syscall.SIGTERM)
+			return store
+		},
+	}
+	for name, args := range map[string][]string{
+		"compact":    {"compact", "STORE"},
+		"erase":      {"erase", "--yes", "STORE", "--thread", "alice"},
+		"erase-user": {"erase-user", "--yes", "STORE", "--identity", "ada"},
+		"move-items": {"move-items", "--yes", "STORE", "--identity", "ada"},
+		"signal":     {"signal", "STORE", "alice", "paid"},
+		"release":    {"release", "STORE"},
+	} {
+		leading[name] = func(t *testing.T, _, store string, bucket []string) string {
+			args := append(slices.Clone(args), bucket...)
+			args[slices.Index(args, "STORE")] = store
+			if said, code := root.run(t, args...); code != exitDone && code != exitFound { // nothing of ada is there
+				t.Fatalf("exit code %d: %s", code, said)
+			}
+			return store
+		}
+	}
+	for name, step := range leading {
+		t.Run(name+" with a bucket", func(t *testing.T) {
+			dir, store := home(t)
+			at := filepath.Join(dir, "bucket")
+			if err := errors.Join(os.Mkdir(at, 0o700), os.Chown(at, int(service.uid), int(service.gid))); err != nil {
+				t.Fatal(err)
+			}
+			seed(t, store, at)
+			bucket := []string{"--replica", schemeDir + at}
+			made := step(t, dir, store, bucket)
+			if name == "detach" {
+				bucket = nil
+			}
+			goesOn(t, dir, made, bucket...)
+		})
+	}
+	var missing []string
+	for _, cmd := range commands((&app{}).root()) {
+		with := cmd.Flags().Lookup("replica") != nil
+		if what := commandOf(cmd, with); cmd.Annotations[writesKey] != "" && !doneByRoot[what] && elsewhere[what] == "" {
+			missing = append(missing, what)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("commands that write, and that root has not run here: %s", missing)
+	}
+}
+
+// seed makes a bucket that of a store, as root, and returns when the store can be restored from it.
+func seed(t *testing.T, store, at string) {
+	t.Helper()
+	b, err := bucket.Dir(t.Context(), at)
+	must(t, err)
+	d, err := disk.Open(store, disk.Options{Replica: disk.Replica{Bucket: b, Mode: "sync"}})
+	must(t, err)
+	_, err = d.Put(t.Context(), saver.Config{ThreadID: "dave"}, saver.Checkpoint{ID: checkpointID(1)}, nil, nil)
+	must(t, errors.Join(err, d.Close()))
+}
+
+// elsewhere are commands that write nothing into a store of this machine that exists, and why.
+var elsewhere = map[string]string{
+	"stele dev":             "builds a program, which opens what it likes",
+	"stele export postgres": "writes to a database",
+	"stele import postgres": "writes as import ndjson does",
+	"stele import sqlite":   "writes as import ndjson does",
+}
+
+// goesOn checks that all in dir is the service's, and that the service uses the store with it.
+func goesOn(t *testing.T, dir, store string, bucket ...string) {
+	t.Helper()
+	if left := foreign(t, dir, service); len(left) > 0 {
+		t.Errorf("not the service's: %s", left)
+	}
+	service.must(t, append([]string{"compact", store}, bucket...)...) // opens all of it for writing
+	service.must(t, "verify", "--strict", store)
+	served(t, service.command(t, append([]string{"serve", store}, bucket...)...), store, syscall.SIGTERM)
 }
 
 // served runs stele serve, lets the service connect, and ends it with a signal.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -72,29 +73,27 @@ func TestWordsOfCommands(t *testing.T) {
 			t.Errorf("stele %q: %q in %s", args, found, err.String())
 		}
 	}
-	for _, c := range (&app{}).root().Commands() {
-		name := c.Name()
-		if slices.Contains([]string{"help", "completion", "demo"}, name) {
-			continue
-		}
+	for _, c := range commands((&app{}).root()) {
+		name := strings.TrimPrefix(c.CommandPath(), "stele ")
+		say := func(t *testing.T, args ...string) { say(t, append(strings.Fields(name), args...)...) }
 		for what, place := range places {
 			t.Run(name+" "+what, func(t *testing.T) {
 				dir := place(t)
-				say(t, name, dir)
-				say(t, name, dir, "t")
-				say(t, name, dir, filepath.Join(t.TempDir(), "new"))
-				say(t, name, dir, "a", "b", "c")
+				say(t, dir)
+				say(t, dir, "t")
+				say(t, dir, filepath.Join(t.TempDir(), "new"))
+				say(t, dir, "a", "b", "c")
 			})
 		}
 		t.Run(name+" flags", func(t *testing.T) {
-			say(t, name)
-			say(t, name, "--unknown")
+			say(t)
+			say(t, "--unknown")
 			c.Flags().VisitAll(func(f *pflag.Flag) {
 				for _, v := range []string{"", "x", "-1", "1e99", "999999999999999999999", "\xff", "a=b", "a:b:c"} {
 					dir := filepath.Join(t.TempDir(), "store")
 					must(t, os.CopyFS(dir, os.DirFS(good.dir)))
-					say(t, name, dir, "--"+f.Name+"="+v)
-					say(t, name, dir, "t", "--"+f.Name+"="+v)
+					say(t, dir, "--"+f.Name+"="+v)
+					say(t, dir, "t", "--"+f.Name+"="+v)
 				}
 			})
 		})
@@ -102,6 +101,16 @@ func TestWordsOfCommands(t *testing.T) {
 	if read < 500 {
 		t.Errorf("%d texts were read", read)
 	}
+}
+
+// commands are those below a command, and below those.
+func commands(of *cobra.Command) (all []*cobra.Command) {
+	for _, c := range of.Commands() {
+		if !slices.Contains([]string{"help", "completion", "demo"}, c.Name()) {
+			all = append(append(all, c), commands(c)...)
+		}
+	}
+	return all
 }
 
 func must(t *testing.T, err error) {

@@ -61,6 +61,8 @@ type dir struct {
 // and listings would be late. Conditions hold even then. What a Get returns may not be durable
 // yet if its Put has not returned.
 //
+// What root makes belongs to the owner of the directory, who goes on with it.
+//
 // A file system that hangs ends no call. A call whose context ends returns, with an unknown
 // outcome, while the system may still do what it was asked for.
 func Dir(ctx context.Context, path string) (Bucket, error) {
@@ -84,6 +86,9 @@ func (d *dir) open() error {
 	// Who may only read needs none.
 	if err := os.Mkdir(filepath.Join(d.root, tempDir), dirMode); err == nil {
 		d.marked = true
+		if err := vfs.KeepOwner(filepath.Join(d.root, tempDir), d.root); err != nil {
+			return refused(err)
+		}
 		return d.syncDir(d.root)
 	}
 	names, err := vfs.OS{}.List(filepath.Join(d.root, tempDir))
@@ -124,11 +129,39 @@ func (d *dir) temp() (*os.File, time.Time, error) {
 		return nil, time.Time{}, refused(err)
 	}
 	info, err := f.Stat()
+	if err == nil {
+		err = vfs.KeepFileOwner(f, d.root)
+	}
 	if err != nil {
-		_ = f.Close() // nothing was written
-		return nil, time.Time{}, err
+		_ = f.Close()           // nothing was written
+		_ = os.Remove(f.Name()) // or an open does
+		return nil, time.Time{}, refused(err)
 	}
 	return f, info.ModTime(), nil
+}
+
+// mkdirs makes a directory below the root, and those above it.
+func (d *dir) mkdirs(at string) error {
+	err := d.mkdir(at)
+	if errors.Is(err, fs.ErrNotExist) && at != d.root {
+		if err = d.mkdirs(filepath.Dir(at)); err == nil {
+			err = d.mkdir(at)
+		}
+	}
+	return err
+}
+
+// mkdir makes a directory, unless it is there. Its owner is that of the root: whoever made the one above may not have
+// given that away yet.
+func (d *dir) mkdir(at string) error {
+	err := os.Mkdir(at, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = vfs.KeepOwner(at, d.root)
+	}
+	return err
 }
 
 // first is the file of the first version of an object.
@@ -264,7 +297,7 @@ func (d *dir) put(ctx context.Context, key string, src *source, cond Condition) 
 	if v, err := d.holds(key, cond); err != nil { // before anything is written
 		return "", err
 	} else if v.top == 0 {
-		if err := os.MkdirAll(filepath.Dir(d.first(key)), dirMode); err != nil {
+		if err := d.mkdirs(filepath.Dir(d.first(key))); err != nil {
 			return "", refused(err)
 		}
 	}
@@ -335,7 +368,7 @@ func (d *dir) link(temp, key string, n uint64) error {
 	if n == 2 {
 		// Only the second version makes the directory. A later one that does not find it
 		// comes too late.
-		if err := os.Mkdir(d.later(key), dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := d.mkdir(d.later(key)); err != nil {
 			return refused(err)
 		}
 	}
