@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -171,7 +172,7 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 		return rep, saver.Invalidf("backups", "only those of a store in one directory can be looked into")
 	}
 	if d != nil {
-		rep.Beyond = beyondErased
+		rep.Beyond = strings.Join(append([]string{beyondErased}, admin.LeftOfBucket(ctx, d)...), "; ")
 		if rep.Backups, err = admin.BackupsOf(d, o.Backups...); err != nil {
 			return rep, err
 		}

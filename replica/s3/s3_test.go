@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -54,10 +53,7 @@ func open(t *testing.T, endpoint, path string) bucket.Bucket {
 // makeBucket makes the bucket of a server.
 func makeBucket(t *testing.T, endpoint, name string) {
 	t.Helper()
-	api := awss3.New(awss3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}, nil
-	})})
-	if _, err := api.CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &name}); err != nil {
+	if _, err := apiOf(endpoint).CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"github.com/stele-go/stele/base/port"
 	"github.com/stele-go/stele/replica/bucket"
 )
@@ -67,9 +71,19 @@ func TestVersitygw(t *testing.T) {
 }
 
 func TestMoto(t *testing.T) {
-	conforms(t, starts(t, "STELE_MOTO_PYTHON", func(at, host string, port int) *exec.Cmd {
+	endpoint := starts(t, "STELE_MOTO_PYTHON", func(at, host string, port int) *exec.Cmd {
 		return exec.Command(at, "-m", "moto.server", "-H", host, "-p", fmt.Sprint(port))
-	}))
+	})
+	conforms(t, endpoint)
+	b := keeps(t, endpoint)
+	if _, err := apiOf(endpoint).PutBucketLifecycleConfiguration(t.Context(), &awss3.PutBucketLifecycleConfigurationInput{Bucket: aws.String("kept"),
+		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{{Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String("at/")},
+			NoncurrentVersionExpiration: &types.NoncurrentVersionExpiration{NoncurrentDays: aws.Int32(7)}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := bucket.KeptBy(t.Context(), b); got != (bucket.Kept{Versions: true, Expires: 7 * day}) {
+		t.Errorf("with a rule: %+v", got)
+	}
 }
 
 // TestS3Mock: S3Mock looks whether a condition holds, and puts then. The probe refuses it, as soon as two

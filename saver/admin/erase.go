@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/rules"
@@ -47,6 +48,9 @@ type EraseReport struct {
 	Took        time.Duration `json:"took_ns"`
 	// Bucket: the log is kept in a bucket, which was erased too: no moment before this one can be restored.
 	Bucket bool `json:"bucket,omitempty"`
+	// Left says, in sentences, what the bucket keeps all the same, until when, and what else of its store lies elsewhere; see
+	// LeftOfBucket.
+	Left []string `json:"left,omitempty"`
 	// Tails are files of the directory that are not erased: each has records that another leader's lineage has not.
 	Tails []string `json:"tails,omitempty"`
 }
@@ -165,12 +169,33 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 		if err := d.EraseRequest(ctx, req); err != nil {
 			return nil, err
 		}
+		rep.Left = LeftOfBucket(ctx, d)
 	}
 	if rep.BytesAfter, err = dirBytes(held, dir); err != nil {
 		return nil, err
 	}
 	rep.Took = time.Since(start)
 	return rep, nil
+}
+
+// askTime bounds how long a bucket is asked what it keeps.
+const askTime = 10 * time.Second
+
+// LeftOfBucket says, in sentences, what an erasure does not reach because the log of the store is kept in a bucket, as far as the
+// bucket tells within 10 s: versions that it keeps, and until when, and the directories of other machines. It is nil for a store
+// without a bucket.
+func LeftOfBucket(ctx context.Context, d *disk.Saver) []string {
+	b := d.Inside().Engine.Opts.Replica.Bucket
+	if b == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	left := []string{"directories of other machines, until their program has followed the log and compacted, or they are removed"}
+	if said := bucket.KeptBy(ctx, b).Words(time.Now()); said != "" {
+		left = append(left, said)
+	}
+	return left
 }
 
 func (o *EraseOptions) validate() error {
