@@ -26,6 +26,8 @@ type route struct {
 	// body may be empty.
 	in       *shape
 	optional bool
+	// query are the parameters that its address may have. Others are not read, and listed as ignored.
+	query []string
 	// byName: the path may name an assistant by its graph.
 	byName bool
 	// stream: the answer stays open, and counts as a stream of its user.
@@ -76,13 +78,26 @@ type call struct {
 // path is a part of the request's path.
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
-// query is a parameter of the request's address.
-func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+// values are all that the request's address has of a parameter of the route.
+func (c *call) values(name string) []string {
+	if !slices.Contains(c.route.query, name) {
+		return nil
+	}
+	return c.r.URL.Query()[name]
+}
+
+// query is the first of values, "" if there is none.
+func (c *call) query(name string) string {
+	if given := c.values(name); len(given) > 0 {
+		return given[0]
+	}
+	return ""
+}
 
 // words are those that a parameter of the request's address lists, each of which must be one of some. As
 // clients have it, the parameter comes several times, has commas, or is a list of JSON.
 func (c *call) words(name string, of ...string) (given []string, err error) {
-	for _, list := range c.r.URL.Query()[name] {
+	for _, list := range c.values(name) {
 		for w := range strings.SplitSeq(strings.Trim(list, "[]"), ",") {
 			if w = strings.Trim(w, `" `); w == "" {
 				continue
@@ -234,16 +249,24 @@ func (s bodyReader) read(c *call) error {
 	}
 	if m, ok := c.in.(map[string]any); ok {
 		c.body = m
-		if unknown := c.route.in.unknown(m); len(unknown) > 0 {
-			c.w.Header().Set(ignoredHeader, strings.Join(unknown, ", "))
-		}
+		c.ignore(c.route.in.unknown(m))
 	}
 	return nil
 }
 
-// ignoredHeader is the header of an answer that lists fields of the request that the server does not know, quoted.
+// ignoredHeader is the header of an answer that lists fields and parameters of the request that the server does not know, quoted.
 // They are no error, as they are none for LangGraph's server: newer clients may send some.
 const ignoredHeader = "Stele-Ignored"
+
+// ignore adds to the list of that header.
+func (c *call) ignore(names []string) {
+	if before := c.w.Header().Get(ignoredHeader); before != "" {
+		names = append([]string{before}, names...)
+	}
+	if len(names) > 0 {
+		c.w.Header().Set(ignoredHeader, strings.Join(names, ", "))
+	}
+}
 
 func errLargeBody(most int64) error {
 	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)

@@ -71,7 +71,7 @@ func (s *itemAPI) put(c *call) error {
 }
 
 func (s *itemAPI) get(c *call) error {
-	if !c.r.URL.Query().Has("key") {
+	if len(c.values("key")) == 0 {
 		return writeJSON(c.w, 400, map[string]string{"error": "Key is required"})
 	}
 	ns, err := s.inside(c, strings.Split(c.query("namespace"), "."))

@@ -125,7 +125,7 @@ func (s *runAPI) list(c *call, t thread) error {
 		return err
 	}
 	c.body = body{}
-	if names := c.r.URL.Query()["select"]; len(names) > 0 {
+	if names := c.values("select"); len(names) > 0 {
 		asked := make([]any, len(names))
 		for i, n := range names {
 			if !slices.Contains(runColumns, n) {

@@ -123,6 +123,9 @@ func (s *Server) answer(c *call) (err error) {
 
 // prepare authenticates a request, reads it and authorizes it, in this order.
 func (s *Server) prepare(c *call) (err error) {
+	if c.r.URL.RawQuery != "" {
+		c.ignore(unknownIn(c.r.URL.Query(), func(name string) bool { return slices.Contains(c.route.query, name) }))
+	}
 	if c.route.open {
 		return nil
 	}

@@ -173,8 +173,15 @@ func (s *shape) unknown(in map[string]any) (names []string) {
 	if len(s.fields) == 0 {
 		return nil // any
 	}
+	return unknownIn(in, func(name string) bool {
+		return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
+	})
+}
+
+// unknownIn are the first names of a map, sorted, that are not known, quoted, in ASCII.
+func unknownIn[V any](in map[string]V, known func(name string) bool) (names []string) {
 	for name := range in {
-		if !slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name }) {
+		if !known(name) {
 			names = append(names, strconv.QuoteToASCII(name[:min(len(name), maxUnknown)]))
 		}
 	}

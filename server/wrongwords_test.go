@@ -89,7 +89,7 @@ func TestWrongWordsInAddresses(t *testing.T) {
 		"GET /threads/T/history?limit=nobody", "GET /threads/T/runs/R/stream?stream_mode=values&stream_mode=nobody", "GET /threads/T/runs/R/stream?stream_mode=[\"values\",\"nobody\"]",
 		"GET /threads/T/stream?stream_modes=run_modes,nobody", "GET /threads/T?include=ttl,nobody", "GET /assistants/simple/subgraphs/n?recurse=nobody",
 		"GET /threads/T/runs/R/stream?stream_mode=values,nobody"}
-	names := regexp.MustCompile(`c\.(?:query|isTrue|words?|numeric)\("([a-z_]+)"|Query\(\)(?:\.Has\(|\[)"([a-z_]+)"`)
+	names := regexp.MustCompile(`c\.(?:query|values|isTrue|words?|numeric)\("([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestWrongWordsInAddresses(t *testing.T) {
 	for _, file := range files {
 		if text := must(os.ReadFile(file)); !strings.HasSuffix(file, "_test.go") {
 			for _, m := range names.FindAllSubmatch(text, -1) {
-				read[string(m[1])+string(m[2])] = true
+				read[string(m[1])] = true
 			}
 		}
 	}
@@ -266,5 +266,36 @@ func TestReconnect(t *testing.T) {
 	}
 	if _, a := ask("subscription.unsubscribe", object{"subscription_id": "mine"}); a["type"] != "success" {
 		t.Errorf("%v", a)
+	}
+}
+
+// TestIgnoredParameters: every operation lists the parameters of its address that it does not know, beside the fields of its body, and
+// none that it reads.
+func TestIgnoredParameters(t *testing.T) {
+	h := open(t, t.TempDir(), nil)
+	const some = "00000000-0000-4000-8000-000000000001"
+	ids := strings.NewReplacer("{$}", "", "{assistant_id}", some, "{namespace}", "x", "{schedule_id...}", "x", "{thread_id}", some, "{run_id}", some, "{cron_id}", some,
+		"{checkpoint_id}", some, "{name}", "x", "{id}", "x")
+	for _, route := range h.api.Routes() {
+		method, path, _ := strings.Cut(route, " ")
+		var body any
+		if method != "GET" {
+			body = object{}
+		}
+		if got := h.do(method, ids.Replace(path)+"?nobodys=1&nobodys=2&a%0Ab=1", body).header.Get("Stele-Ignored"); got != `"a\nb", "nobodys"` {
+			t.Errorf("%s ignores %s", route, got)
+		}
+	}
+	for request, want := range map[string]string{
+		"GET /ok?check_db=1&leads=0": "", "GET /ok?checkdb=1&leads=0": `"checkdb"`, "GET /store/items?namespace=a&key=k&refresh_ttl=true": "",
+		"GET /threads/" + some + "/history?limit=2&before=x&values=false&metadata=x": `"metadata"`,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := h.do(method, path, nil).header.Get("Stele-Ignored"); got != want {
+			t.Errorf("%s ignores %s, want %s", request, got, want)
+		}
+	}
+	if got := h.do("POST", "/threads/search?limit=1", object{"limt": 1}).header.Get("Stele-Ignored"); got != `"limit", "limt"` {
+		t.Errorf("a search ignores %s", got)
 	}
 }
