@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,7 +75,7 @@ func TestFollowerReads(t *testing.T) {
 		{"GET", "/assistants/" + assistant}, {"POST", "/assistants/search", object{}}, {"GET", "/assistants/" + assistant + "/graph"}, {"POST", "/assistants/" + assistant + "/versions", object{}},
 		{"POST", "/runs/crons/search", object{}}, {"GET", "/store/items?namespace=n&key=k"}, {"POST", "/store/items/search", object{"namespace_prefix": []string{"n"}}},
 		{"POST", "/store/namespaces", object{}}, {"GET", "/stele/runs"}, {"GET", "/stele/runs?status=running"}, {"GET", "/stele/schedules"},
-		{"GET", "/stele/threads/" + thread + "/runs/" + run + "/tasks"}, {"GET", "/ok?check_db=1"},
+		{"GET", "/stele/threads/" + thread + "/runs/" + run + "/tasks"},
 	}
 	same := func(when string) {
 		t.Helper()
@@ -167,4 +169,59 @@ func TestFollowerIsStale(t *testing.T) {
 		t.Errorf("%v %s", a.header, a.text)
 	}
 	p.follower.refused(http.StatusInternalServerError, "GET", "/ok?check_db=1", nil)
+}
+
+// TestReplicaOfOK: whoever asks whether the store is well is told of its copy in the bucket, by the leader and by a follower, and not
+// where that is.
+func TestReplicaOfOK(t *testing.T) {
+	p := openHousesIn(t, replica.Async, nil)
+	said := func(h *house) object {
+		t.Helper()
+		a := h.do("GET", "/ok?check_db=1", nil)
+		o, _ := a.object()["services"].(object)["replica"].(object)
+		if o["mode"] != "async" {
+			t.Fatalf("%d %s", a.status, a.text)
+		}
+		return o
+	}
+	p.leader.thread()
+	p.meet()
+	p.leader.until("the bucket has all", func() bool {
+		o := said(p.leader)
+		return o["status"] == "ok" && o["seeded"] == true && fmt.Sprint(o["lag_records"]) == "0" && fmt.Sprint(o["lag_seconds"]) == "0"
+	})
+	if o := said(p.follower); o["status"] != "ok" || o["behind_seconds"] == nil || o["beat_seconds"] == nil || o["lag_records"] != nil {
+		t.Errorf("the follower says %v", o)
+	}
+	p.sim.Disconnect("leader")
+	p.leader.thread()
+	p.leader.until("the bucket lacks some", func() bool {
+		o := said(p.leader)
+		return o["status"] == "degraded" && fmt.Sprint(o["lag_records"]) != "0" && fmt.Sprint(o["lag_seconds"]) != "0"
+	})
+	p.sim.Disconnect("follower")
+	p.late.Store(int64(2 * time.Minute))
+	p.follower.until("it has no news", func() bool {
+		o := said(p.follower)
+		beat, err := strconv.ParseFloat(fmt.Sprint(o["beat_seconds"]), 64)
+		return o["status"] == "failed" && err == nil && beat >= 60
+	})
+	for _, h := range []*house{p.leader, p.follower} {
+		if a := h.do("GET", "/ok?check_db=1", nil); strings.Contains(a.text, "bucket") || strings.Contains(a.text, "rror") {
+			t.Errorf("anybody is told %s", a.text)
+		}
+	}
+}
+
+// TestEraseUserSaysWhatIsLeft: an erasure of a user says what the bucket may keep, and that other machines have directories.
+func TestEraseUserSaysWhatIsLeft(t *testing.T) {
+	p := openHousesIn(t, replica.Async, nil)
+	for _, dry := range []bool{true, false} {
+		beyond := p.leader.erase(dry).text1("beyond")
+		for _, part := range []string{"snapshots of the directory", "other machines", "may keep versions"} {
+			if !strings.Contains(beyond, part) {
+				t.Errorf("not reached is %q, and not %q", beyond, part)
+			}
+		}
+	}
 }

@@ -41,7 +41,7 @@ const Version = "0.16.7"
 // ok says that the process answers and, if it is asked, whether its store is healthy. With leads, for whoever chooses one of several
 // servers, the answer of a follower is 503.
 func (s *operatorAPI) ok(c *call) error {
-	status, services := http.StatusOK, map[string]string{}
+	status, services := http.StatusOK, map[string]any{}
 	db, err := c.isTrue("check_db", false)
 	if err != nil {
 		return err
@@ -60,14 +60,35 @@ func (s *operatorAPI) ok(c *call) error {
 			status, services["database"] = http.StatusInternalServerError, "unhealthy"
 		}
 		if w, ok := s.saver.(watched); ok {
-			for _, p := range w.Health().Problems {
+			h := w.Health()
+			for _, p := range h.Problems {
 				if p.Kind == metrics.TroubleHeld {
 					services["held"] = p.Detail
 				}
 			}
+			if h.Replica != nil {
+				services["replica"] = replicaService(&h)
+			}
 		}
 	}
 	return writeJSON(c.w, status, map[string]any{"ok": status == http.StatusOK, "services": services})
+}
+
+// replicaService says how the copy in a bucket does, to whomever: without the address of the bucket, and without errors, which may have it.
+func replicaService(h *metrics.Health) map[string]any {
+	worst := metrics.StatusOK
+	for _, p := range h.Problems {
+		if p.Kind == metrics.TroubleReplica {
+			worst = max(worst, p.Status)
+		}
+	}
+	said := map[string]any{"mode": h.Replica.Mode, "status": worst.String()}
+	if f := h.Replica.Follower; f != nil {
+		said["behind_seconds"], said["beat_seconds"] = f.Behind.Seconds(), f.Beat.Seconds()
+	} else {
+		said["seeded"], said["lag_records"], said["lag_seconds"] = h.Replica.Seeded, h.Replica.Lag.Records, h.Replica.Lag.Age.Seconds()
+	}
+	return said
 }
 
 // storeTimeout bounds how long a check waits for the store.
