@@ -38,6 +38,9 @@ type Replica struct {
 	// not run in mode Sync: what it acknowledged last may be lost. A directory that was restored from the bucket
 	// needs it not.
 	AcceptLoss bool
+	// LocalKeys: package pregel hands out keys of effects in the modes Async and Bounded when the disk of this machine has what
+	// they rest on, and does not wait for the bucket. If the machine is lost then, the effect may be repeated with another key.
+	LocalKeys bool
 	// PointEvery is the least time between two points from which a restore can begin; default 1 h. Keep is for
 	// how long any moment can be restored; default 7 days.
 	PointEvery, Keep time.Duration

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
 )
 
 // Child starts runs of another graph, on threads of their own, and waits for their ends. The run of the
@@ -233,7 +234,7 @@ func startChild(ctx context.Context, spec ChildSpec) (string, error) {
 	if children == nil {
 		return "", ErrNoQueue
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.settle(ctx, saver.Saver.Sync); err != nil {
 		return "", err
 	}
 	if err := children.StartChild(ctx, c.spec); err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stele-go/stele/saver"
 )
 
 // IdempotencyKey returns a key for a side effect of the running task, in the shape of a UUID. Pass it
@@ -13,7 +15,8 @@ import (
 // retry, and when it runs again after an interrupt, a failure, a crash or a power cut, in every
 // durability mode. This holds because IdempotencyKey returns only when everything the key derives from
 // is durable. It waits for the saves under way, syncs the saver, and stores the checkpoint of an Exit
-// run immediately, which the history shows.
+// run immediately, which the history shows. If the saver keeps its log in object storage (disk.Options.Replica),
+// that has it as well, so the key is the same though the machine is lost; disk.Replica.LocalKeys does without.
 //
 // name tells the side effects of one task apart. The same name gives the same key, wherever in the node
 // and however often it is used. So a task that sends two mails needs two names, such as "mail/" and the
@@ -38,7 +41,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.settle(ctx, syncEffects); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
 	return key, nil
@@ -78,17 +81,26 @@ func (r *taskAttempt) anchor() (at *taskAttempt, place []string) {
 	}
 }
 
+// syncEffects is Sync of a saver, and SyncEffects of one that has it: what an effect outside rests on must outlive more than
+// what is done in the store itself.
+func syncEffects(s saver.Saver, ctx context.Context) error {
+	if e, ok := s.(interface{ SyncEffects(context.Context) error }); ok {
+		return e.SyncEffects(ctx)
+	}
+	return s.Sync(ctx)
+}
+
 // settle returns when everything that r's task derives from is durable: the checkpoints of
 // its graph and of those around, outermost first, the writes of a Command that steered the run,
-// and the records of the calls that it runs in.
-func (r *taskAttempt) settle(ctx context.Context) error {
+// and the records of the calls that it runs in. sync is how the saver is synced.
+func (r *taskAttempt) settle(ctx context.Context, sync func(saver.Saver, context.Context) error) error {
 	var tasks []*taskAttempt
 	for x := r; x != nil; {
 		tasks = append(tasks, x)
 		step := x.step.Get()
 		x = step.run.Get().parent
 	}
-	var sync func(context.Context) error
+	var in saver.Saver
 	for _, x := range slices.Backward(tasks) {
 		s := x.step.Get()
 		if s.pipe == nil {
@@ -106,10 +118,10 @@ func (r *taskAttempt) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		sync = run.saver.Sync
+		in = run.saver
 	}
-	if sync != nil {
-		if err := sync(ctx); err != nil {
+	if in != nil {
+		if err := sync(in, ctx); err != nil {
 			return &PersistError{Op: "sync", Err: err}
 		}
 	}

@@ -328,7 +328,7 @@ func receive(ctx context.Context, name string, until func(now time.Time) time.Ti
 // refuse sets a signal aside. The record that is stored before it proves that the run still owns the thread, and is
 // read by nobody. A crash between them leaves the signal first: it is refused again.
 func (w *reached) refuse(ctx context.Context, b *inbox, s *signal, why error) error {
-	if err := w.anchor.settle(ctx); err != nil {
+	if err := w.anchor.settle(ctx, saver.Saver.Sync); err != nil {
 		return err
 	}
 	w.bound = &bound{signal: s, refused: true}
@@ -345,7 +345,7 @@ func (w *reached) refuse(ctx context.Context, b *inbox, s *signal, why error) er
 
 // bind stores how a Receive, or the wait for a child, ended, durably.
 func (w *reached) bind(ctx context.Context, how *bound) error {
-	if err := w.anchor.settle(ctx); err != nil {
+	if err := w.anchor.settle(ctx, saver.Saver.Sync); err != nil {
 		return err
 	}
 	// Tasks around wait for that as well. A record of each says that it goes on, whatever the inbox has.

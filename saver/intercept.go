@@ -157,6 +157,14 @@ func (s *intercepted) Sync(ctx context.Context) error {
 	return s.around(ctx, Call{Method: "Sync"}, s.Saver.Sync)
 }
 
+// SyncEffects is that of the wrapped saver, if it has one, and else Sync. See disk.Saver.
+func (s *intercepted) SyncEffects(ctx context.Context) error {
+	if e, ok := s.Saver.(interface{ SyncEffects(context.Context) error }); ok {
+		return s.around(ctx, Call{Method: "SyncEffects"}, e.SyncEffects)
+	}
+	return s.Sync(ctx)
+}
+
 // Own implements Saver. Releasing the lease is not intercepted.
 func (s *intercepted) Own(ctx context.Context, threadID string, wait bool) (*Lease, error) {
 	lease, err := answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (*Lease, error) {

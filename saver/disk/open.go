@@ -155,7 +155,7 @@ type Options struct {
 
 // Replica says where the log is kept, and what a call waits for. Bucket is one of bucket.Dir, or of module replica/s3; Mode
 // is "async", the default, "bounded" or "sync". These and the other fields are described at [engine.Replica]: Interval,
-// MaxLag, Deadline, AcceptLoss, PointEvery, Keep, TTL. Only its fields are promised.
+// MaxLag, Deadline, AcceptLoss, LocalKeys, PointEvery, Keep, TTL. Only its fields are promised.
 type Replica = engine.Replica
 
 // Saver is the durable saver. It implements saver.Saver and saver.Eraser. All
@@ -317,6 +317,15 @@ func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 //
 // Errors: ErrOutcomeUnknown if ctx or Replica.Deadline ends before; fault.ErrFenced if another leads, and the bucket never gets all.
 func (s *Saver) SyncReplica(ctx context.Context) error { return s.e.SyncReplica(ctx) }
+
+// SyncEffects is SyncReplica, for who is about to do something outside the store that rests on the calls before, and must not be
+// done once more when the machine is lost; with Replica.LocalKeys it is Sync. Package pregel calls it for each key of an effect.
+func (s *Saver) SyncEffects(ctx context.Context) error {
+	if s.e.Opts.Replica.LocalKeys {
+		return s.Sync(ctx)
+	}
+	return s.SyncReplica(ctx)
+}
 
 // Flush moves the log into a compressed segment. It goes on beside other calls
 // and happens by itself every Options.FlushBytes.
