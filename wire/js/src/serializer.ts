@@ -20,6 +20,7 @@ import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { Decoder, ExtensionCodec, encode } from "@msgpack/msgpack";
 import { reason } from "./address.js";
 import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./errors.js";
+import { refuseHalf } from "./wire.js";
 
 /**
  * SteleSerializer writes what LangGraph's JsonPlusSerializer writes, and reads that and
@@ -114,7 +115,6 @@ const dropping = new SteleSerializer({ dropFunctions: true });
 /** LOST is what LangGraph's serializer writes for a value that JSON cannot hold, a bigint say. */
 const LOST = Buffer.from('"[unable to serialize, circular reference is too complex to analyze]"');
 const text = new TextEncoder();
-const LONE = /\p{Surrogate}/u;
 
 /**
  * dumpPlain serializes data that the server has to read: a filter, or the value of an
@@ -146,9 +146,8 @@ function plainTyped(json: string): Typed {
 /** refuseLoss is a replacer that refuses what JSON or the server would lose. */
 function refuseLoss(key: string, value: unknown): unknown {
   if (key === "__proto__") throw new InvalidArgumentError("a value has the key __proto__, which is not read back; use another");
-  if (LONE.test(key) || (typeof value === "string" && LONE.test(value))) {
-    throw new InvalidArgumentError(`${JSON.stringify(key)} has half of a character (a lone surrogate), which is no text; mend it with toWellFormed`);
-  }
+  refuseHalf(JSON.stringify(key), key);
+  if (typeof value === "string") refuseHalf(JSON.stringify(key), value);
   if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
     throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
   }

@@ -32,6 +32,27 @@ function nameOf(key: unknown): string | number {
   throw new ProtocolError("the server sent a map with a key that is no name");
 }
 
+const LONE = /\p{Surrogate}/u;
+
+/** refuseHalf refuses text with half of a character. It would arrive as another text, or as none. */
+export function refuseHalf(name: string, text: string): void {
+  if (LONE.test(text)) {
+    throw new InvalidArgumentError(`${name} has half of a character (a lone surrogate), which is no text; mend it with toWellFormed`);
+  }
+}
+
+/** refuseHalves is refuseHalf for all text in the parameter of that name. */
+function refuseHalves(name: string, value: unknown): void {
+  if (typeof value === "string") refuseHalf(name, value);
+  else if (Array.isArray(value)) for (const inner of value) refuseHalves(name, inner);
+  else if (isFields(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      refuseHalf(`a name in ${name}`, key);
+      refuseHalves(key, inner);
+    }
+  }
+}
+
 /** request is the frame of a request. */
 export function request(id: number, method: string, params: Fields, maxFrame: number): Uint8Array {
   let body;
@@ -40,6 +61,7 @@ export function request(id: number, method: string, params: Fields, maxFrame: nu
   } catch (cause) {
     throw new InvalidArgumentError(`an argument of ${method} cannot be sent: ${String(cause)}`, { cause });
   }
+  refuseHalves(method, params); // what was encoded has no circles
   if (body.length > maxFrame) {
     throw new TooLargeError(`a call of ${method} has ${body.length} bytes, and the server takes ${maxFrame}`);
   }

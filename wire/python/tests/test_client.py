@@ -988,8 +988,17 @@ async def test_a_closed_saver_says_so(servers: Any) -> None:
 def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
     server = servers(nothing)
     with SteleSaver.from_url(server.url) as saver:
-        with pytest.raises(errors.InvalidArgumentError):
-            saver.delete_thread("\ud800")
+        for half in ("\ud800", "\udc00" + "a" * 60):
+            with pytest.raises(
+                errors.InvalidArgumentError, match="^thread has half of a character"
+            ):
+                saver.delete_thread(half)
+            for namespace, key in ((("n", half), "k"), (("n",), half)):
+                with pytest.raises(
+                    errors.InvalidArgumentError,
+                    match="^(namespace|key) has half of a character",
+                ):
+                    SteleStore(saver._client).put(namespace, key, {})
         config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": object()}}
         with pytest.raises(errors.InvalidArgumentError):
             saver.get_tuple(config)

@@ -132,6 +132,22 @@ test("what LangGraph's serializer would lose is refused before anything is store
   expect((await all(saver, at("t"), {})).map((tuple) => [tuple.checkpoint.id, tuple.pendingWrites])).toEqual([["c0", []]]);
 }, 600_000); // bun takes its time to find the end of its stack
 
+test("an id with half of a character is refused, and shares no thread with another", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  for (const rest of ["", "a".repeat(60)]) {
+    const [one, other] = [at(`\ud800${rest}`), at(`\udbff${rest}`)];
+    for (const config of [one, other, { configurable: { thread_id: "t", checkpoint_ns: `\udc00${rest}` } }]) {
+      const refused = { name: "InvalidArgumentError", message: expect.stringMatching(/^(thread|ns) has half of a character/) as string };
+      await expect(saver.put(config, emptyCheckpoint(), meta({}), {})).rejects.toMatchObject(refused);
+      await expect(saver.getTuple(config)).rejects.toMatchObject(refused);
+      await expect(all(saver, config, {})).rejects.toMatchObject(refused);
+    }
+    await expect(saver.deleteThread(`\ud800${rest}`)).rejects.toThrow("thread has half of a character");
+    await expect(saver.copyThread("t", `\ud800${rest}`)).rejects.toThrow("to has half of a character");
+  }
+  expect(await all(saver, {}, {})).toEqual([]);
+});
+
 test("a value that LangGraph's serializer cannot read back is an UnreadableValueError", async () => {
   const dir = directory();
   await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });

@@ -126,6 +126,17 @@ test("an item that cannot come back is refused, and does not hide others", async
   expect(Object.fromEntries(found.map(({ key, value }) => [key, value]))).toEqual(values);
 });
 
+test("a namespace or a key with half of a character is refused", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  for (const rest of ["", "a".repeat(60)]) {
+    await expect(store.put(["n", `\ud800${rest}`], "k", {})).rejects.toThrow("namespace has half of a character");
+    await expect(store.put(["n"], `\ud800${rest}`, {})).rejects.toThrow("key has half of a character");
+    await expect(store.get(["n"], `\ud800${rest}`)).rejects.toThrow("key has half of a character");
+    await expect(store.search([`\ud800${rest}`])).rejects.toThrow("prefix has half of a character");
+  }
+  expect(await store.search(["n"])).toEqual([]);
+});
+
 test("a filter by undefined does not find everything", async () => {
   await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
   await store.put(["n"], "hers", { user: "ada" });

@@ -17,6 +17,25 @@ test("a request over the limit, or of what cannot be encoded, is refused", () =>
   expect(() => request(1, "put", { data: () => 1 }, 100)).toThrow(InvalidArgumentError);
 });
 
+test("half of a character is refused by the name of its parameter, in short text and in long", () => {
+  for (const half of ["\ud800", `${"a".repeat(59)}\udc00`, `\ud83d${"a".repeat(60)}`]) {
+    const refused: [string, Record<string, unknown>][] = [
+      ["thread", { thread: half }],
+      ["namespace", { ops: [{ op: "put", namespace: ["a", half], key: "k" }] }],
+      ["key", { ops: [{ op: "get", namespace: ["a"], key: half }] }],
+      ["a name in versions", { checkpoint: { versions: { [half]: 1 } } }],
+      ["writes", { writes: [[half, ["json", new Uint8Array(1)]]] }],
+    ];
+    for (const [name, params] of refused) {
+      const send = (): Uint8Array => request(1, "put", params, 1 << 20);
+      expect(send).toThrow(InvalidArgumentError);
+      expect(send).toThrow(`${name} has half of a character`);
+    }
+  }
+  const bytes = Buffer.from("\u{1f600}\ud800", "utf16le");
+  expect(() => request(1, "put", { thread: "\u{1f600}".repeat(30), data: bytes }, 1 << 20)).not.toThrow();
+});
+
 test("frames are cut out of chunks of any size", () => {
   const { next, seed } = random();
   const bodies = Array.from({ length: 200 }, () => Buffer.alloc(Math.floor(next() ** 6 * 5000), Math.floor(next() * 256)));

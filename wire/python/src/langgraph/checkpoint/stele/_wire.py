@@ -42,11 +42,29 @@ Params = dict[str, Any]
 Message = list[Any]
 
 
+def _half(name: str, value: Any) -> str | None:
+    """The name of a text in value that has half of a character."""
+    if isinstance(value, str):
+        return name if any("\ud800" <= c <= "\udfff" for c in value) else None
+    if isinstance(value, dict):
+        keys = (_half(f"a name in {name}", key) for key in value)
+        inner = (_half(str(key), part) for key, part in value.items())
+        return next(filter(None, (*keys, *inner)), None)
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, (_half(name, part) for part in value)), None)
+    return None
+
+
 def request(number: int, method: str, params: Params, max_frame: int) -> bytes:
     """The frame of a request."""
     try:
         body = ormsgpack.packb((REQUEST, number, method, (params,)))
     except (TypeError, ValueError) as error:
+        if half := _half(method, params):
+            raise InvalidArgumentError(
+                f"{half} has half of a character (a lone surrogate), which is no text; "
+                "mend it where it is decoded, or leave it out"
+            ) from error
         raise InvalidArgumentError(
             f"an argument of {method} cannot be sent: {error}"
         ) from error
