@@ -278,6 +278,24 @@ func TestConversations(t *testing.T) {
 	}
 }
 
+// TestRepairBehindAFailingModel: what is repaired is stored with the answer. A model that fails leaves the thread as it was, and the next
+// run repairs it.
+func TestRepairBehindAFailingModel(t *testing.T) {
+	m := &strict{Model: model.NewScripted(model.Calls(message.ToolCall{Name: "fail", ID: "1", Args: map[string]any{"text": "no"}}), model.Fail(errors.New("away")), model.Text("done"))}
+	g := must(agent.New(m, agent.Options{Tools: tools([]string{"fail"}), Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+	if invoke(g, agent.Say("hi")) == nil || invoke(g, agent.Say("more")) == nil {
+		t.Fatal("neither the tool nor the model failed")
+	}
+	if got, want := stored(g), []string{"human hi", "ai +1", "human more"}; !slices.Equal(got, want) || message.Validate(head(g), message.Rules{}) == nil {
+		t.Errorf("the model failed: %q", got)
+	}
+	must(0, invoke(g, agent.Say("last"), pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}))
+	want := []string{"human hi", "ai +1", noResult("fail", "1"), "human more", "human last", "ai done"}
+	if got := stored(g); !slices.Equal(got, want) || m.refusals != nil {
+		t.Errorf("%q, refused %v", got, m.refusals)
+	}
+}
+
 type stopKey struct{}
 
 func invoke(g *pregel.Graph, input any, o ...pregel.RunOptions) error {

@@ -32,7 +32,8 @@
 // Whatever led to one, the model is asked with a legal one: see message.Rules. A call that was not run,
 // because a tool failed, the run was cancelled, or new input came in place of an answer, is answered
 // before that input with a message that says so. The thread is stored so by one update of node
-// "model", together with the answer, whose ResponseMetadata tell under "stele_repaired" what was done.
+// "model", together with the answer, whose ResponseMetadata tell under "stele_repaired" what was done. If the
+// model fails, the thread stays as it was, and the next run repairs it in the same way.
 //
 // # Middleware
 //
