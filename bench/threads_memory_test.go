@@ -31,13 +31,14 @@ type threadsMemory struct {
 
 // BenchmarkThreadsMemory says whether the memory of a process with BENCH_MEMORY_THREADS threads,
 // 100,000 unless it is set, is what the budget and the threads account for. The process has a GOMEMLIMIT
-// of 1.4 times that: Go's collector lets a heap double otherwise.
+// of 1.4 times that, since Go's collector lets a heap double otherwise, unless one is set: off is none.
 func BenchmarkThreadsMemory(b *testing.B) {
 	n := size("BENCH_MEMORY_THREADS", 100_000)
 	const mib = 1 << 20
 	live := (memoryBudget + float64(n*(150+len(thread(0))))) / mib
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryChild$")
-	cmd.Env = append(os.Environ(), memoryChild+"="+filepath.Join(b.TempDir(), "store"), fmt.Sprintf("GOMEMLIMIT=%dMiB", int(1.4*live)))
+	cmd.Env = append([]string{fmt.Sprintf("GOMEMLIMIT=%dMiB", int(1.4*live))}, os.Environ()...)
+	cmd.Env = append(cmd.Env, memoryChild+"="+filepath.Join(b.TempDir(), "store"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	must(b, err)
