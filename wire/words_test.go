@@ -18,7 +18,8 @@ var goWords = regexp.MustCompile(`\bmsgp\b|interface|map\[|%!|\bnil\b|struct|dec
 // with the parameter's name, in words of no language.
 func TestWordsOfWrongTypes(t *testing.T) {
 	all := requests()
-	wrong := []any{"a text", []byte("bytes"), []any{}, []any{"a"}, map[string]any{}, map[string]any{"a": 1}, 7, 1.5, true}
+	wrong := []any{"a text", []byte("bytes"), []any{}, []any{"a"}, map[string]any{}, map[string]any{"a": 1}, 7, 1.5, true,
+		msgp.Raw{0x81, 0x01, 0xa1, 'x'}} // {1: "x"}
 	told := 0
 	for name, body := range messages(t) {
 		method, ok := strings.CutPrefix(name, "request ")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/methods"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
@@ -66,4 +67,20 @@ func TestEndedContext(t *testing.T) {
 	s := opened(t)
 	defer s.Close()
 	methods.Ended(t, s, map[string]string{"Close": "ends the Saver"}, plausible)
+}
+
+// TestFollowerAfterClose is TestAfterClose for a follower.
+func TestFollowerAfterClose(t *testing.T) {
+	p := newPair(t, disk.Replica{})
+	put(t, p.leader, "t")
+	f := mustFollow(t, p, "follower", disk.Options{})
+	methods.Ended(t, f, map[string]string{"Close": "ends the Saver"}, plausible)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	methods.Each(t, f, t.Context(), map[string]string{"Close": "a second one does nothing", "NextVersion": "mints, and stores nothing"}, plausible, func(t *testing.T, a methods.Answer) {
+		if a.Says && !errors.Is(a.Err, saver.ErrClosed) && !errors.Is(a.Err, fault.ErrFollower) { // which it was, too
+			t.Errorf("the error is %v", a.Err)
+		}
+	})
 }

@@ -53,6 +53,7 @@ type Endpoint struct {
 	root   *os.Root // the directory, wherever it is moved
 	names  []string // of files in it, in the order in which they are removed
 	remove []string // paths elsewhere, likewise
+	closed bool
 }
 
 // errNoSocket says that a unix socket has no place.
@@ -310,6 +311,9 @@ func removeDead(path string) error {
 // Announce writes InfoName into the directory of the store, so that clients find a server that listens
 // elsewhere. It contains no token: the operator distributes that.
 func (e *Endpoint) Announce(dir string) error {
+	if e.closed {
+		return fmt.Errorf("announce a server in %s: %w", dir, net.ErrClosed)
+	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -342,7 +346,7 @@ func (e *Endpoint) Close() error {
 	if e.root != nil {
 		gone(e.root.Close())
 	}
-	e.root, e.names, e.remove = nil, nil, nil
+	e.root, e.names, e.remove, e.closed = nil, nil, nil, true
 	if e.Listener.Listener != nil {
 		if err := e.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)

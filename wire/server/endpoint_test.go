@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,5 +39,34 @@ func TestLinkIsNotFollowed(t *testing.T) {
 	}
 	if st, err := os.Lstat(filepath.Join(dir, InfoName)); err != nil || !st.Mode().IsRegular() {
 		t.Errorf("%s is no file: %v", InfoName, err)
+	}
+}
+
+// TestEndpointAfterClose: what was closed announces itself nowhere, and takes no client.
+func TestEndpointAfterClose(t *testing.T) {
+	dir := t.TempDir()
+	for name, listen := range map[string]func() (*Endpoint, error){
+		"in a directory": func() (*Endpoint, error) { return ListenDir(dir) },
+		"elsewhere":      func() (*Endpoint, error) { return ListenAt("tcp:127.0.0.1:0", "token", nil) },
+	} {
+		e, err := listen()
+		if err == nil {
+			err = e.Close()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := e.Announce(dir); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: it announces itself: %v", name, err)
+		}
+		if _, err := e.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: it accepts: %v", name, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("%s: closed again: %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", name, left, err)
+		}
 	}
 }
