@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/methods"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
@@ -41,7 +42,7 @@ func TestSilentServer(t *testing.T) {
 	writes := []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}
 	var wg sync.WaitGroup
 	var tried atomic.Int64
-	for name, c := range map[string]struct {
+	table := map[string]struct {
 		call func(s *postgres.Saver, at saver.Config) error
 		done func(at saver.Config) (bool, error) // whether something has changed; nil for one that changes nothing, or nothing that counts
 	}{
@@ -117,6 +118,10 @@ func TestSilentServer(t *testing.T) {
 			return err
 		}},
 		"SetTTL": {call: func(s *postgres.Saver, at saver.Config) error { return s.SetTTL(ctx, at.ThreadID, time.Hour) }},
+		"TTL": {call: func(s *postgres.Saver, at saver.Config) error {
+			_, err := s.TTL(ctx, at.ThreadID)
+			return err
+		}},
 		"Sweep": {call: func(s *postgres.Saver, _ saver.Config) error {
 			_, err := s.Sweep(ctx)
 			return err
@@ -141,7 +146,10 @@ func TestSilentServer(t *testing.T) {
 		"Setup": {call: func(s *postgres.Saver, at saver.Config) error {
 			return postgres.SetupPool(ctx, postgres.Inside(s).Pool, impatient(at.ThreadID))
 		}},
-	} {
+	}
+	methods.Covered(t, direct, table, map[string]string{"Put": "see PutRequest", "Close": "see TestStoppedServer", "Metrics": "asks nobody", "NextVersion": "asks nobody",
+		"Serializer": "asks nobody"})
+	for name, c := range table {
 		wg.Go(func() {
 			pgtest.InSilence(t, url, func(url string) (func() error, func(error) error) {
 				s, err := pgtest.Patiently(func() (*postgres.Saver, error) { return postgres.Open(ctx, url, impatient("")) })

@@ -126,3 +126,24 @@ func TestWebhooksThatHang(t *testing.T) {
 		h.until("the next is called", func() bool { return len(hooks.calls) == most+n+1 })
 	}
 }
+
+// boundless is a transport that waits for the end of each call's context, and says whether it has one.
+type boundless chan bool
+
+func (b boundless) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, bounded := r.Context().Deadline()
+	b <- bounded
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestSilentWebhookEnds: the call of a webhook whose server says nothing has a time at which it ends.
+func TestSilentWebhookEnds(t *testing.T) {
+	h := newHouse(t)
+	hooks := make(boundless, 100)
+	server.SetHooks(h.api, hooks)
+	h.ok("POST", "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "webhook": "http://hooks.example"})
+	if !<-hooks {
+		t.Error("it may wait for ever")
+	}
+}

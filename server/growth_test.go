@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,16 @@ import (
 	"math"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -163,4 +168,51 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkRunsMemory measures what a server takes when BENCH_RUNS runs, 2,000 unless it is set, have ended, each on a thread of its own,
+// by 16 clients at a time: its live heap, and the most that the process had resident.
+func BenchmarkRunsMemory(b *testing.B) {
+	n, err := strconv.Atoi(os.Getenv("BENCH_RUNS"))
+	if err != nil {
+		n = 2_000
+	}
+	l := &large{b: b, disk: must(disk.Open(b.TempDir(), disk.Options{Sync: disk.SyncNever}))}
+	l.items = must(store.On(l.disk, store.Options{}))
+	l.queue = must(runs.NewLocal(b.Context(), l.items, runs.LocalOptions{}))
+	g := must(builder().Node("n", func(context.Context, any) (any, error) { return object{"log": []string{"n"}}, nil }).
+		Sequence(graph.Start, "n", graph.End).Compile(graph.Options{Saver: l.disk, Store: l.items}))
+	l.api = must(server.New(server.Config{Graphs: map[string]*pregel.Graph{"g": g}, Saver: l.disk, Store: l.items, Queue: l.queue, Auth: server.NoAuth(), Logger: logTo(io.Discard)}))
+	defer l.close()
+	next := make(chan int)
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			for range next {
+				var made struct {
+					ID string `json:"thread_id"`
+				}
+				l.none(json.Unmarshal(l.ask("POST", "/threads", object{}), &made))
+				l.ask("POST", "/threads/"+made.ID+"/runs/wait", object{"assistant_id": "g", "input": object{"text": "x"}})
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	clients.Wait()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.Logf("%d runs: live heap %.0f MiB, resident at most %.0f MiB", n, float64(m.HeapAlloc)/(1<<20), peakRSS())
+}
+
+// peakRSS is the most memory the process has had resident so far, in MiB; 0 if the system does not say.
+func peakRSS() float64 {
+	text, _ := os.ReadFile("/proc/self/status") // there is none elsewhere
+	var kb float64
+	_, rest, _ := bytes.Cut(text, []byte("VmHWM:"))
+	_, _ = fmt.Sscanf(string(rest), "%f", &kb)
+	return kb / 1024
 }

@@ -62,6 +62,18 @@ func Each(t *testing.T, v any, ctx context.Context, except map[string]string, ar
 	}
 }
 
+// Covered fails the test for each exported method of v that is not in a table of it, unless except says why.
+func Covered[T any](t *testing.T, v any, table map[string]T, except map[string]string) {
+	t.Helper()
+	of := reflect.TypeOf(v)
+	for i := range of.NumMethod() {
+		name := of.Method(i).Name
+		if _, there := table[name]; !there && except[name] == "" {
+			t.Errorf("%T.%s is not in the table", v, name)
+		}
+	}
+}
+
 // Ended calls methods as Each does, with a context that has ended: each that takes one fails, with args and
 // with zero arguments. With zero arguments alone, none panics or waits.
 func Ended(t *testing.T, v any, except map[string]string, args []any) {

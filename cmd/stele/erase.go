@@ -20,13 +20,14 @@ import (
 // eraseFlags say what to erase, as they are typed.
 type eraseFlags struct {
 	threads, filters, items []string
+	postgres, schema        string
 	yes                     bool
 }
 
 func (a *app) eraseCmd() *cobra.Command {
 	var e eraseFlags
 	cmd := &cobra.Command{
-		Use: "erase DIR", Short: "Erase threads and items, so that no file holds a byte of them",
+		Use: "erase [DIR]", Short: "Erase threads and items, so that no file holds a byte of them",
 		Long: `Erase threads and items of the long-term store, so that no file of the store holds a
 byte of them: the threads that --thread names, those of which a checkpoint's metadata
 matches every --filter, and the items below each namespace prefix of --items. Every
@@ -48,16 +49,32 @@ With a thread go the signals to it, its runs and their events, crons, schedules 
 and the threads of the children that it has started. --thread ID does so for a thread that
 was deleted, too.
 
-A bucket that keeps the log of the store (--replica) is erased, too. Backups are not
-reached, nor copies of the directory, nor the results of nodes that the cache of the
-program keeps.`,
+With --postgres it deletes from the tables of a database, and servers and workers may be at
+work: a run on one of the threads that has not ended is cancelled, and waited for. Dead rows
+keep bytes until VACUUM FULL, and the write-ahead log until its files are used again.
+
+A bucket that keeps the log of the store (--replica) is erased, too; if it keeps versions, it
+says until when. Backups are not reached, nor copies of the directory, nor those of other
+machines that follow the bucket, nor the results of nodes that the cache of the program keeps.`,
 		Example: `  stele erase store --filter user=ada --items users.ada
-  stele erase store --filter user=ada --items users.ada --yes`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
+  stele erase store --filter user=ada --items users.ada --yes
+  stele erase --postgres "$URL" --thread order-7 --yes`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := e.options()
 			if err != nil {
 				return err
+			}
+			if (e.postgres != "") == (len(args) > 0) {
+				return errors.New("name the directory of a store, or a database by --postgres")
+			}
+			if e.postgres != "" {
+				rep, err := a.eraseDatabase(cmd.Context(), &e, &o)
+				if err != nil {
+					return err
+				}
+				a.code = rep.code()
+				return a.print(rep, func(p *printer) { printErase(p, rep, filterHint(e.filters)) })
 			}
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*erased, error) {
 				rep := &erased{}
@@ -74,6 +91,8 @@ program keeps.`,
 	f.StringArrayVar(&e.threads, "thread", nil, "id of a thread to erase; may be given again")
 	f.StringArrayVar(&e.filters, "filter", nil, filterUsage+"; may be given again, and all must match")
 	f.StringArrayVar(&e.items, "items", nil, "namespace prefix of items to erase, such as users.ada; may be given again")
+	f.StringVar(&e.postgres, "postgres", "", "the store of this database, a connection string, instead of a directory")
+	f.StringVar(&e.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
 	f.BoolVar(&e.yes, "yes", false, "erase, and do not only say what would be")
 	return cmd
 }
@@ -83,6 +102,16 @@ type erased struct {
 	*admin.EraseReport
 	// Beside is what was kept of the threads beside their checkpoints; nil if nothing was.
 	Beside *server.BesideReport `json:"beside,omitempty"`
+	// Database: it was deleted from the tables of a database, and no sizes are known.
+	Database bool `json:"database,omitempty"`
+}
+
+// size is that of what is erased, where it is known.
+func (e *erased) size(bytes int64) any {
+	if e.Database {
+		return "-"
+	}
+	return size(bytes)
 }
 
 // beside returns what admin.EraseOptions have of that name.
@@ -163,7 +192,7 @@ func printErase(p *printer, rep *erased, hint string) {
 		if !t.UpdatedAt.IsZero() {
 			threads++
 		}
-		rows = append(rows, []any{printable(t.ThreadID), t.Checkpoints, size(t.Bytes), stamp(t.UpdatedAt), note})
+		rows = append(rows, []any{printable(t.ThreadID), t.Checkpoints, rep.size(t.Bytes), stamp(t.UpdatedAt), note})
 		checkpoints += t.Checkpoints
 	}
 	if len(rows) > 0 {
@@ -172,7 +201,7 @@ func printErase(p *printer, rep *erased, hint string) {
 	}
 	rows = nil
 	for _, i := range rep.Items {
-		rows = append(rows, []any{prefixText(i.Prefix), i.Namespaces, i.Items, size(i.Bytes)})
+		rows = append(rows, []any{prefixText(i.Prefix), i.Namespaces, i.Items, rep.size(i.Bytes)})
 		items += i.Items
 	}
 	if len(rows) > 0 {
@@ -209,6 +238,16 @@ func printErase(p *printer, rep *erased, hint string) {
 	case !rep.matched() && rep.DryRun:
 		p.line("nothing matches; nothing was erased")
 		return
+	case !rep.matched() && rep.Database:
+		p.line("nothing matches; nothing was deleted")
+		return
+	case rep.Database && rep.DryRun:
+		p.line("would delete %s; nothing was deleted, say --yes to do it", what)
+		return
+	case rep.Database:
+		p.line("deleted %s (%s)", what, rep.Took.Round(time.Millisecond))
+		p.line("not reached: %s", databaseKeeps)
+		return
 	case !rep.matched():
 		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)",
 			size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
@@ -220,6 +259,9 @@ func printErase(p *printer, rep *erased, hint string) {
 	p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 	if rep.Bucket {
 		p.line("the bucket is erased, too: no moment before this one can be restored from it")
+	}
+	for _, left := range rep.Left {
+		p.line("not reached: %s", left)
 	}
 	for _, name := range rep.Tails {
 		p.line("not erased: %s, which has what a bucket has not", name)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,6 +110,10 @@ func TestReplica(t *testing.T) {
 				t.Errorf("one that has led says %s", out)
 			}
 			run("compact", newest)
+
+			if out := run("erase", "--yes", w.dir, "--thread", "alice", "--replica", address); !strings.Contains(out, "not reached: directories of other machines") || strings.Contains(out, "versions") {
+				t.Errorf("erase says %s", out)
+			}
 		})
 	}
 }
@@ -331,4 +336,34 @@ func (c cutOff) Put(ctx context.Context, key string, body *io.SectionReader, con
 		return "", errors.New("no answer")
 	}
 	return c.Bucket.Put(ctx, key, body, cond)
+}
+
+// TestReplicaTimes: the times of a replica that serve is given are those that it leads with, and one that contradicts the others, or has no
+// bucket, is refused.
+func TestReplicaTimes(t *testing.T) {
+	address := "file://" + t.TempDir()
+	dir := filepath.Join(t.TempDir(), "store")
+	serve := []string{"serve", dir, "--idle-exit", "1ms"}
+	bucket := slices.Clip(append(serve, "--replica", address))
+	if _, errOut, code := stele(t, append(bucket, "--replica-ttl", "7s", "--replica-keep", "24h", "--replica-interval", "2s", "--replica-max-lag", "3s")...); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, errOut)
+	}
+	var st replicaStatus
+	out, _, _ := stele(t, "--json", "replica", "status", address)
+	must(t, json.Unmarshal([]byte(out), &st))
+	if st.TTL != 7 {
+		t.Errorf("the lease lasts %v s", st.TTL)
+	}
+	a := &app{flags: flags{replica: address}}
+	times := disk.Replica{TTL: 7 * time.Second, Keep: time.Hour, Interval: 2 * time.Second, MaxLag: 3 * time.Second}
+	o, err := a.servedOptions(&serveFlags{sync: "always", replicaMode: "bounded", replica: times, acceptLoss: true}, nil)
+	must(t, err)
+	if r := o.Replica; r.Bucket == nil || r.TTL != times.TTL || r.Keep != times.Keep || r.Interval != times.Interval || r.MaxLag != times.MaxLag || r.Mode != "bounded" || !r.AcceptLoss {
+		t.Errorf("%+v", r)
+	}
+	for _, wrong := range [][]string{append(bucket, "--replica-ttl", "48h"), append(bucket, "--replica-interval=-1s"), append(serve, "--replica-keep", "1h")} {
+		if _, errOut, code := stele(t, wrong...); code != exitFailed || !strings.Contains(errOut, "replica") && !strings.Contains(errOut, "lease") {
+			t.Errorf("%q: exit code %d: %s", wrong, code, errOut)
+		}
+	}
 }

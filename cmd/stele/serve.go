@@ -38,6 +38,7 @@ const itemSweep = 5 * time.Minute
 type serveFlags struct {
 	listen, tokenFile, cert, key, log, sync, replicaMode string
 	idle, idleExit, grace, ttl                           time.Duration
+	replica                                              disk.Replica // its times
 	follow, takeOver, acceptLoss                         bool
 	beyond                                               serveBeyond
 }
@@ -78,6 +79,10 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.StringVar(&f.sync, "sync", "always", "when a call is durable: always, interval (within a second), or never (when the system writes it)")
 	p.DurationVar(&f.ttl, "ttl", 0, "delete threads that were not written to for this long (default: never)")
 	p.StringVar(&f.replicaMode, "replica-mode", "async", "when a call is acknowledged with --replica: async, which the bucket follows within about a second; bounded, which waits while it is further behind than 10 s; or sync, when the bucket has it")
+	p.DurationVar(&f.replica.Interval, "replica-interval", 0, "least time between two uploads in the modes async and bounded (default: 1s)")
+	p.DurationVar(&f.replica.MaxLag, "replica-max-lag", 0, "how far behind the bucket may be in mode bounded before calls wait (default: 10s)")
+	p.DurationVar(&f.replica.TTL, "replica-ttl", 0, "how long the leader's beat must stand still before another machine takes over, the same on all (default: 15s)")
+	p.DurationVar(&f.replica.Keep, "replica-keep", 0, "for how long any moment can be restored from the bucket (default: 168h)")
 	p.BoolVar(&f.follow, "follow", false, "serve reads alone, of what the leader of the store keeps in the bucket of --replica, about a second behind it; DIR is made of the bucket")
 	p.BoolVar(&f.takeOver, "take-over", false, "on each of several machines: lead, if nobody does, and else serve reads alone, as --follow does, until the leader is lost, and then take over")
 	p.BoolVar(&f.acceptLoss, "accept-loss", false, "with --take-over, or in the directory of a follower: take over from a leader that is lost, though it may have acknowledged what the bucket of --replica lacks")
@@ -239,8 +244,13 @@ func (a *app) servedOptions(f *serveFlags, log *slog.Logger) (o disk.Options, er
 	if o.Sync, err = choose("sync", f.sync, syncModes); err != nil {
 		return o, err
 	}
-	o.Replica.Mode, err = choose("replica-mode", f.replicaMode, replicaModes)
-	o.Replica.AcceptLoss = f.acceptLoss
+	times := f.replica
+	if o.Replica.Bucket == nil && max(times.Interval, times.MaxLag, times.TTL, times.Keep) > 0 {
+		return o, errors.New("a time of the replica is given, and --replica is missing: name the bucket")
+	}
+	times.Bucket, times.AcceptLoss = o.Replica.Bucket, f.acceptLoss
+	times.Mode, err = choose("replica-mode", f.replicaMode, replicaModes)
+	o.Replica = times
 	return o, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/methods"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -40,7 +41,13 @@ func TestSilentServer(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	var tried atomic.Int64
-	for name, c := range map[string]struct {
+	ended := func(c runs.Claim, o runs.Outcome, then func(context.Context, string) error) error {
+		if err := direct.Finish(ctx, c, o); err != nil {
+			return err
+		}
+		return then(ctx, c.ID)
+	}
+	table := map[string]struct {
 		call func(q *pgqueue.Queue, c runs.Claim) error
 		done func(c runs.Claim) (bool, error) // whether something has changed; nil where that does not count
 	}{
@@ -104,7 +111,44 @@ func TestSilentServer(t *testing.T) {
 			_, err := q.Events(ctx, c.ID, 0, 0)
 			return err
 		}},
-		"schedules": {call: func(q *pgqueue.Queue, c runs.Claim) error {
+		"Count": {call: func(q *pgqueue.Queue, c runs.Claim) error {
+			_, err := q.Count(ctx, runs.Query{ThreadID: c.ThreadID})
+			return err
+		}},
+		"Metrics": {call: func(q *pgqueue.Queue, _ runs.Claim) error {
+			_, err := q.Metrics(ctx)
+			return err
+		}},
+		"Versions": {call: func(q *pgqueue.Queue, _ runs.Claim) error {
+			_, err := q.Versions(ctx)
+			return err
+		}},
+		"Serve": {call: func(q *pgqueue.Queue, c runs.Claim) error {
+			_, err := q.Serve(ctx, "w "+c.Graph, map[string]string{c.Graph: "1"})
+			return err
+		}},
+		"Wake": {call: func(q *pgqueue.Queue, c runs.Claim) error { return q.Wake(ctx, c.ThreadID) }},
+		"ChildEnd": {call: func(q *pgqueue.Queue, c runs.Claim) error {
+			_, _, err := q.ChildEnd(ctx, c.ThreadID)
+			return err
+		}},
+		"Retry": {func(q *pgqueue.Queue, c runs.Claim) error {
+			return ended(c, runs.Outcome{Status: runs.Error, Error: "failed"}, func(ctx context.Context, id string) error {
+				_, err := q.Retry(ctx, id)
+				return err
+			})
+		}, status(runs.Pending)},
+		"Delete": {call: func(q *pgqueue.Queue, c runs.Claim) error { // it may be made again, and says no more of its outcome
+			return ended(c, runs.Outcome{Status: runs.Success}, q.Delete)
+		}},
+		"Advance": {call: func(q *pgqueue.Queue, c runs.Claim) error {
+			s, err := direct.PutSchedule(ctx, runs.Schedule{ID: "advance " + c.Graph, Cron: "0 0 1 1 *", Spec: runs.Spec{ThreadID: c.ThreadID, Graph: "no such"}})
+			if err == nil {
+				err = q.Advance(ctx, s.ID, s.Next, s.Next.Add(time.Hour))
+			}
+			return err
+		}},
+		"PutSchedule": {call: func(q *pgqueue.Queue, c runs.Claim) error {
 			_, err := q.PutSchedule(ctx, runs.Schedule{ID: c.Graph, Cron: "0 0 1 1 *", Spec: runs.Spec{ThreadID: c.ThreadID, Graph: "no such"}})
 			if err == nil {
 				_, err = q.Schedules(ctx)
@@ -124,7 +168,10 @@ func TestSilentServer(t *testing.T) {
 			<-changed
 			return q.Close()
 		}},
-	} {
+	}
+	methods.Covered(t, direct, table, map[string]string{"Schedules": "see PutSchedule", "DeleteSchedule": "see PutSchedule", "Close": "see Watch",
+		"LeaseTime": "asks nobody", "Serializer": "asks nobody"})
+	for name, c := range table {
 		wg.Go(func() {
 			pgtest.InSilence(t, url, func(url string) (func() error, func(error) error) {
 				var c1 *runs.Claim

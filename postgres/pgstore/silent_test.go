@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/methods"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
@@ -35,7 +36,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	var tried atomic.Int64
-	for name, c := range map[string]struct {
+	table := map[string]struct {
 		call func(s *pgstore.Store, key string) error
 		done func(key string) (bool, error)
 	}{
@@ -66,7 +67,35 @@ func TestSilentServer(t *testing.T) {
 			_, err := s.Sweep(ctx)
 			return err
 		}},
-	} {
+		"Batch": {
+			func(s *pgstore.Store, key string) error {
+				_, err := s.Batch(ctx, store.PutOp{Namespace: ns, Key: "new " + key, Value: value}, store.GetOp{Namespace: ns, Key: key})
+				return err
+			},
+			func(key string) (bool, error) { return there("new " + key) },
+		},
+		"Restore": {
+			func(s *pgstore.Store, key string) error {
+				return s.Restore(ctx, store.Item{Namespace: ns, Key: "new " + key, Value: value, CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(1, 0)})
+			},
+			func(key string) (bool, error) { return there("new " + key) },
+		},
+		"Append": {call: func(s *pgstore.Store, key string) error {
+			return s.Append(ctx, store.Namespace{"log"}, key, key, value)
+		}},
+		"Move": {call: func(s *pgstore.Store, key string) error {
+			_, err := s.Move(ctx, store.Namespace{"from", key}, store.Namespace{"to", key}, false)
+			return err
+		}},
+		"Scan": {call: func(s *pgstore.Store, _ string) (err error) {
+			for _, err = range s.Scan(ctx, store.Query{Prefix: ns}) {
+			}
+			return err
+		}},
+		"Sync": {call: func(s *pgstore.Store, _ string) error { return s.Sync(ctx) }},
+	}
+	methods.Covered(t, direct, table, map[string]string{"Close": "TestStoppedServer of the saver has it"})
+	for name, c := range table {
 		wg.Go(func() {
 			pgtest.InSilence(t, url, func(url string) (func() error, func(error) error) {
 				s, err := pgtest.Patiently(func() (*pgstore.Store, error) { return pgstore.Open(ctx, url, impatient, store.Options{}) })
