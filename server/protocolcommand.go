@@ -507,6 +507,8 @@ func (s *protocolAPI) fork(c *call, params body, on session) (any, error) {
 // kept of it.
 type requestSession struct{}
 
+// through is 0, as with LangGraph's server: the client for Python continues its stream behind this number, though the
+// stream may be further back; that for JavaScript, told 0, looks in its stream for where the run begins.
 func (requestSession) through() int64 { return 0 }
 func (requestSession) subscribe(context.Context, string, streamv2.Subscription, int64) (int, error) {
 	return 0, nil

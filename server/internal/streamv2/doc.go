@@ -59,9 +59,9 @@
 //
 // A command is {id, method, params}, with an integer id. Its answer is {"type": "success", id,
 // result} or {"type": "error", id, error, message}, where error is a code such as
-// invalid_argument, unknown_command, no_such_run or permission_denied. On a WebSocket, and
-// where a run is bound, meta.applied_through_seq is the number of the last event that the
-// client was sent before.
+// invalid_argument, unknown_command, no_such_run or permission_denied. Where it is a success or
+// a run is bound, meta.applied_through_seq is the number of the last event that the client was
+// sent before on the WebSocket, and 0 for a command that is a request of its own.
 //
 //	run.start                 {assistant_id, input, config, metadata, multitaskStrategy}: a run; on a
 //	                          thread that waits, the input is the answer

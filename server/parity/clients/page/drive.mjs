@@ -37,6 +37,10 @@ async function call(method, path, body) {
   return r.status === 204 ? undefined : r.json();
 }
 
+// stele has stored what it tells. LangGraph's own server stores how a run ended after it has told that, and for a
+// question even later: it tells that the run is interrupted before the run ends.
+const { stele } = await call("GET", "/info");
+
 // Tab is a chat in a tab of the browser. What its console reports is a failure.
 class Tab {
   reports = [];
@@ -69,6 +73,11 @@ class Tab {
     return this.page.$eval(selector, (e) => e.innerText);
   }
 
+  // question is what the page shows of a question, in one order of its fields; "null" if there is none.
+  async question() {
+    return JSON.stringify(JSON.parse((await this.text("#interrupt")) || "null"), ["city", "question"]);
+  }
+
   // until waits until f returns true, or what it returns is what is wanted.
   async until(what, f, wanted = true) {
     let got;
@@ -80,6 +89,12 @@ class Tab {
       } catch {}
     }
     assert.fail(`${what}: ${JSON.stringify(got)}, wanted ${JSON.stringify(wanted)}; the page says: ${await this.text("#error")} ${this.reports}`);
+  }
+
+  // stores demands something of the server that follows from what the page shows.
+  async stores(what, f, wanted) {
+    if (stele) assert.deepEqual(await f(), wanted, what);
+    else await this.until(what, f, wanted);
   }
 
   // shows waits for a conversation, and for the end of its run unless a run goes on.
@@ -104,10 +119,17 @@ class Tab {
     return this.write(text, `#messages li:nth-child(${n}) button`);
   }
 
-  // stored is the conversation as the server has it.
-  async stored() {
-    const { values } = await call("GET", `/threads/${this.thread}/state`);
-    return values.messages.map((m) => [m.type, plain(m.content)]);
+  // stored demands that the server has a conversation.
+  stored(wanted) {
+    return this.stores("the stored conversation", async () => {
+      const { values } = await call("GET", `/threads/${this.thread}/state`);
+      return values.messages.map((m) => [m.type, plain(m.content)]);
+    }, wanted);
+  }
+
+  // status demands a status of the thread.
+  status(wanted) {
+    return this.stores("the status", async () => (await call("GET", `/threads/${this.thread}`)).status, wanted);
   }
 }
 
@@ -125,9 +147,9 @@ async function tools(browser, hook) {
   await tab.send("weather in Paris");
   const wanted = [...turn("hello"), human("weather in Paris"), ["ai", ""], ["tool", "It rains in Paris"], repeats("It rains in Paris")];
   await tab.shows(wanted);
-  assert.deepEqual(await tab.stored(), wanted);
+  await tab.stored(wanted);
+  await tab.status("idle");
   const thread = await call("GET", `/threads/${tab.thread}`);
-  assert.equal(thread.status, "idle");
   assert.deepEqual(thread.values.messages[3].tool_calls.map((c) => [c.name, c.args]), [["weather", { city: "Paris" }]]);
   const { parent_checkpoint: before } = await call("GET", `/threads/${tab.thread}/state`);
   const parent = await tab.text("#parent"); // the SDK has none, and LangGraph's own server says nothing
@@ -138,24 +160,60 @@ async function tools(browser, hook) {
   await tab.close();
 }
 
-// A question of the graph: the page shows it, shows it again after a reload, and answers it.
-async function question(browser, hook) {
+const asked = JSON.stringify({ city: "Rome", question: "The weather of Rome?" });
+const answered = [human("weather in Rome"), ["ai", ""], ["tool", "sunny"], repeats("sunny")];
+
+// asks opens a chat with a question of the graph.
+async function asks(browser, hook) {
   const tab = await Tab.open(browser, hook, "agent");
   await tab.send("weather in Rome");
-  const asked = JSON.stringify({ city: "Rome", question: "The weather of Rome?" });
-  const question = async () => JSON.stringify(JSON.parse((await tab.text("#interrupt")) || "null"), ["city", "question"]);
-  await tab.until("the question", question, asked);
+  await tab.until("the question", () => tab.question(), asked);
   await tab.shows([human("weather in Rome"), ["ai", ""]]);
-  assert.equal((await call("GET", `/threads/${tab.thread}`)).status, "interrupted");
+  await tab.status("interrupted");
+  return tab;
+}
+
+// over waits for the answered conversation, and demands that the server has no question.
+async function over(tab) {
+  await tab.shows(answered);
+  await tab.stored(answered);
+  await tab.status("idle");
+  assert.deepEqual((await call("GET", `/threads/${tab.thread}`)).interrupts, {});
+}
+
+// A question of the graph: the page shows it, shows it again after a reload, and answers it.
+async function question(browser, hook) {
+  const tab = await asks(browser, hook);
   await tab.page.reload();
-  await tab.until("the question after a reload", question, asked);
+  await tab.until("the question after a reload", () => tab.question(), asked);
+  if (hook === "react") await tab.until("the question in the stream", () => tab.text("#told"), "interrupted"); // quick says why
   await tab.write("sunny", "#answer");
-  const wanted = [human("weather in Rome"), ["ai", ""], ["tool", "sunny"], repeats("sunny")];
-  await tab.shows(wanted);
-  await tab.until("no question", () => tab.text("#interrupt"), "");
-  assert.deepEqual(await tab.stored(), wanted);
-  const thread = await call("GET", `/threads/${tab.thread}`);
-  assert.deepEqual([thread.status, thread.interrupts], ["idle", {}]);
+  await over(tab);
+  await tab.until("no question", () => tab.question(), "null");
+  await tab.close();
+}
+
+// An answer that is quicker than the stream. After a reload the hook of @langchain/react shows the question from the
+// state; the stream, which says again all that was, begins here when the server has accepted the answer. It counts.
+// But for version 1.1.0 of the hook what the stream then says is new, and so is the question: old is only what is
+// numbered up to the applied_through_seq of the accepted answer, which is 0 for a command that is a request, with
+// LangGraph's own server too. If the next state that it reads still has the question, as the run has not begun, the
+// page shows it until a reload. Therefore only then it must be gone; question waits for the stream before it answers.
+async function quick(browser, hook) {
+  const tab = await asks(browser, hook);
+  let begin;
+  const begun = new Promise((resolve) => (begin = resolve));
+  await tab.page.route("**/stream/events", (route) => begun.then(() => route.continue()));
+  await tab.page.reload();
+  await tab.until("the question after a reload", () => tab.question(), asked);
+  const accepted = tab.page.waitForResponse((r) => r.url().endsWith("/commands"));
+  await tab.write("sunny", "#answer");
+  assert.equal((await (await accepted).json()).type, "success");
+  begin();
+  await over(tab);
+  await tab.page.reload();
+  await tab.shows(answered);
+  assert.equal(await tab.question(), "null");
   await tab.close();
 }
 
@@ -169,7 +227,7 @@ async function branches(browser, hook) {
   await tab.shows([...turn("one"), ...turn("two")]);
   await tab.edit(3, "deux");
   await tab.shows([...turn("one"), ...turn("deux")]);
-  assert.deepEqual(await tab.stored(), [...turn("one"), ...turn("deux")]);
+  await tab.stored([...turn("one"), ...turn("deux")]);
   const history = await call("POST", `/threads/${tab.thread}/history`, { limit: 100 });
   const ends = history.filter((s) => !history.some((o) => o.parent_checkpoint?.checkpoint_id === s.checkpoint.checkpoint_id));
   assert.deepEqual(ends.map((s) => plain(s.values.messages.at(-1).content)), ["You said: deux", "You said: two"]);
@@ -190,16 +248,16 @@ async function branches(browser, hook) {
   }
   const wanted = [...turn("one"), ...turn("two"), ...turn("three")];
   await tab.shows(wanted);
-  assert.deepEqual(await tab.stored(), wanted);
+  await tab.stored(wanted);
 
   await tab.edit(1, "un"); // there is a branch from the beginning, too
   await tab.shows(turn("un"));
-  assert.deepEqual(await tab.stored(), turn("un"));
+  await tab.stored(turn("un"));
   await tab.page.reload();
   await tab.shows(turn("un"));
   await tab.send("deux");
   await tab.shows([...turn("un"), ...turn("deux")]);
-  assert.deepEqual(await tab.stored(), [...turn("un"), ...turn("deux")]);
+  await tab.stored([...turn("un"), ...turn("deux")]);
   await tab.close();
 }
 
@@ -212,14 +270,14 @@ async function reload(browser, hook) {
   await tab.shows([human(title), ["ai", "Once upon a time"]], "loading");
   await tab.page.reload();
   await tab.shows([human(title), ["ai", "Once upon a time"]], "loading");
-  const runs = await call("GET", `/threads/${tab.thread}/runs`);
-  assert.deepEqual(runs.map((r) => r.status), ["running"]);
+  const list = async () => (await call("GET", `/threads/${tab.thread}/runs`)).map((r) => [r.run_id, r.status]);
+  const runs = await list();
+  assert.deepEqual(runs.map((r) => r[1]), ["running"]);
   await call("PUT", "/store/items", { namespace: ["stories"], key: title, value: { go: "on" } });
   const wanted = [human(title), ["ai", "Once upon a time it ended."]];
   await tab.shows(wanted);
-  assert.deepEqual(await tab.stored(), wanted);
-  const over = await call("GET", `/threads/${tab.thread}/runs`);
-  assert.deepEqual(over.map((r) => [r.run_id, r.status]), [[runs[0].run_id, "success"]]);
+  await tab.stored(wanted);
+  await tab.stores("the runs", list, [[runs[0][0], "success"]]);
   const next = randomUUID();
   await tab.send(next);
   await tab.shows([...wanted, human(next), ["ai", "Once upon a time"]], "loading");
@@ -230,8 +288,9 @@ async function reload(browser, hook) {
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 let failed = false;
-for (const hook of ["sdk", "react"]) {
-  for (const play of [tools, question, branches, reload]) {
+const plays = { sdk: [tools, question, branches, reload], react: [tools, question, quick, branches, reload] };
+for (const hook in plays) {
+  for (const play of plays[hook]) {
     if (only && only !== `${hook}.${play.name}`) continue;
     try {
       await play(browser, hook);

@@ -1,7 +1,7 @@
 // A chat by useStream, of the SDK or of @langchain/react: the address says which, and the thread.
 // drive.mjs builds it and uses it as a person does.
 
-import { useMessageMetadata, useStream } from "@langchain/react";
+import { useChannel, useMessageMetadata, useStream } from "@langchain/react";
 import { useStream as useStreamOfSDK } from "@langchain/langgraph-sdk/react";
 import { useState } from "react";
 import { createRoot } from "react-dom/client";
@@ -50,11 +50,15 @@ function SDK() {
   );
 }
 
+const lifecycle = ["lifecycle"];
+
 // React is a chat by the hook of @langchain/react. It has no branches: a page that wants them reads
 // the history, and runs from a checkpoint of it. A question is answered by its id: after a reload the hook
-// shows it from the state, and knows which one waits only when the stream says so again.
+// shows it from the state, and knows which one waits only when the stream says so again. The page shows
+// what the stream has said last about a run: the hook has taken all that came before it.
 function React() {
   const s = useStream(useOptions());
+  const runs = useChannel(s, lifecycle, undefined, { replay: false }); // of the hook's own stream
   const [heads, setHeads] = useState([]);
   const history = () => s.client.threads.getHistory(s.threadId, { limit: 100 });
   const edit = async (message, text) => {
@@ -72,6 +76,7 @@ function React() {
       loading={s.isLoading}
       error={s.error}
       parent={parent}
+      told={runs.at(-1)?.params.data.event}
       send={(text, head) => s.submit(said(text), head === undefined ? {} : { forkFrom: heads[head] })}
       answer={(text) => s.respond(text, { interruptId: s.interrupt.id })}
       edit={edit}
@@ -82,7 +87,7 @@ function React() {
 }
 
 // Chat shows what a hook has, and does by it what its buttons say.
-function Chat({ messages, calls, interrupt, loading, error, parent, send, answer, edit, branches, heads = 0 }) {
+function Chat({ messages, calls, interrupt, loading, error, parent, told, send, answer, edit, branches, heads = 0 }) {
   const [text, setText] = useState("");
   const take = (f) => () => {
     setText("");
@@ -93,6 +98,7 @@ function Chat({ messages, calls, interrupt, loading, error, parent, send, answer
       <output id="loading">{loading ? "loading" : "idle"}</output>
       <output id="error">{error ? String(error.message ?? error) : ""}</output>
       <output id="parent">{parent}</output>
+      <output id="told">{told}</output>
       <ol id="messages">
         {messages.map((m, i) => (
           <li key={m.id ?? i} data-type={m.type} data-id={m.id}>
