@@ -29,7 +29,7 @@ await build({
 });
 await writeFile(join(dir, "index.html"), '<!doctype html><meta charset="utf-8"><title>chat</title><link rel="icon" href="data:,"><div id="chat"></div><script type="module" src="page.js"></script>');
 
-const patience = 20_000; // of every wait; it decides nothing but how long a failure takes
+const patience = 60_000; // of every wait; it decides nothing but how long a failure takes
 
 async function call(method, path, body) {
   const r = await fetch(api + path, { method, headers: { "content-type": "application/json" }, body: body && JSON.stringify(body) });
