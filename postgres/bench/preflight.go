@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// letter is the state of a thread that waits for a person. LetterTwo is that of the program that judges it.
+// letter is the state of a thread that waits for a person, and letterTwo that of the program that judges it.
 type letter struct {
 	To   string
 	Text []string
