@@ -234,12 +234,9 @@ func (w *follower) open(cache bool) error {
 	if r.local, err = e.chainFrom(at, m.ChainKey); err != nil {
 		return err
 	}
-	w.f, err = replica.Follow(ctx, r.ro, r.local, at)
-	if errors.Is(err, replica.ErrPointGone) { // retention has passed the mark, and the log goes further
-		w.f, err = replica.Follow(ctx, r.ro, r.local, replica.Position{})
-	}
+	err = r.insist(ctx, func() (err error) { w.f, err = replica.Follow(ctx, r.ro, r.local, at); return err })
 	if err == nil {
-		err = w.poll(ctx)
+		err = r.insist(ctx, func() error { return w.poll(ctx) })
 	}
 	if err == nil && r.local.End() > w.f.Position().LSN {
 		err = errOwnTail

@@ -27,7 +27,9 @@ const LockName = "LOCK"
 //
 // Errors: LockedError if another writer has the store; ErrNotStore for a
 // directory with other files; VersionError for a store of a newer format;
-// CorruptionError if anything acknowledged is damaged in log or manifest.
+// CorruptionError if anything acknowledged is damaged in log or manifest; with a
+// replica also those of package replica, ErrAway if the bucket does not answer for
+// Replica.Deadline.
 func Open(dir string, opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)

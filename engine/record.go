@@ -159,6 +159,15 @@ func appendSlot(b []byte, s *recordSlot) []byte {
 // bounded by a small multiple of the input's length. Its strings share memory.
 func DecodeRecord(b []byte) (*logRecord, error) { return new(recordDecoder).Decode(b) }
 
+// recordTime is when a record was committed, in unix µs, without reading the rest; 0 for bytes that are none.
+func recordTime(b []byte) int64 {
+	if len(b) < prefix || b[0] != recordFormat {
+		return 0
+	}
+	t, _ := binary.Uvarint(b[prefix:])
+	return int64(t)
+}
+
 // Decode is DecodeRecord for one record after the other: operations and slots of the result are valid
 // until the next call.
 func (d *recordDecoder) Decode(b []byte) (*logRecord, error) {

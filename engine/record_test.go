@@ -209,10 +209,13 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeRecord(b)
 		if err != nil {
-			if r != nil {
+			if recordTime(b); r != nil {
 				t.Fatal("a record and an error")
 			}
 			return
+		}
+		if got := recordTime(b); got != r.time {
+			t.Fatalf("its time is %d, and without the rest %d", r.time, got)
 		}
 		if w := r.weight(); w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)

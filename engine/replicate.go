@@ -32,7 +32,8 @@ type Replica struct {
 	// Bounded; default 10 s.
 	MaxLag time.Duration
 	// Deadline is how long a commit waits for the bucket at most; default 30 s. In mode Sync it then has an
-	// unknown outcome, which Sync settles, or none if it was still queued. In mode Bounded it is refused.
+	// unknown outcome, which Sync settles, or none if it was still queued. In mode Bounded it is refused. Open waits as long
+	// for a bucket that does not answer, all calls of it together, and for the call that is under way then.
 	Deadline time.Duration
 	// AcceptLoss lets Open take over from a leader in another directory that did not release its lease and did
 	// not run in mode Sync: what it acknowledged last may be lost. A directory that was restored from the bucket
@@ -127,13 +128,18 @@ type replication struct {
 	seeded     chan struct{} // closed when the bucket has a point
 	nudge      chan struct{} // capacity 1: segments were published
 
+	clock func() time.Duration // monotonic
+
+	waited   time.Duration // by Open, for a bucket that does not answer
+	toldAway bool          // Open has logged that
+
 	patience  time.Duration // how long Close waits for the bucket
 	pointWait time.Duration // how long a point does: Replica.Deadline
 
 	making      sync.Mutex // held while a point is made; guards the next four
 	pointsTried int
 	pointLSN    base.LSN          // where the newest point ends
-	lastPoint   time.Time         // when it was made, about
+	lastPoint   time.Duration     // when it was made, about, by clock
 	stored      map[string]string // keys of files that are in no point yet, because it failed, by what they are; see pointUpload
 
 	cut atomic.Uint64 // the first record behind the last cut of a flush
@@ -143,7 +149,6 @@ type replication struct {
 	fed     bool          // the leader has all that was given; else feed works
 	hungry  chan struct{} // capacity 1: fed is false
 	ages    []aged        // of what the bucket does not have, oldest first
-	fenced  bool          // another leader has taken over
 	trouble error         // of what is done in the background; nil if it succeeded last
 }
 
@@ -161,7 +166,10 @@ const (
 
 func newReplication(e *Engine) *replication {
 	r := &replication{e: e, o: e.Opts.Replica, seeded: make(chan struct{}), nudge: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
-		stored: map[string]string{}, patience: releaseTimeout, pointWait: e.Opts.Replica.Deadline}
+		stored: map[string]string{}, patience: releaseTimeout, pointWait: e.Opts.Replica.Deadline, clock: e.Opts.Replica.Clock}
+	if began := time.Now(); r.clock == nil {
+		r.clock = func() time.Duration { return time.Since(began) }
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.points, r.stopPoints = context.WithCancel(r.ctx)
 	return r
@@ -173,17 +181,9 @@ func (r *replication) give(first base.LSN, records [][]byte) error {
 		return nil // they came from the lineage
 	}
 	last := first + base.LSN(len(records)) - 1
-	for stamp := r.e.Now(); len(records) > 0; {
-		n := 1 // records may be all of a large log file
-		for size := len(records[0]); n < len(records) && size+len(records[n]) <= givenBytes; n++ {
-			size += len(records[n])
-		}
-		cut := base.LSN(r.cut.Load())
-		if cut > first && cut-first < base.LSN(n) {
-			n = int(cut - first)
-		}
-		b := replica.Batch{First: first, Stamp: stamp, Records: records[:n:n], Cut: cut == first}
-		if err := r.append(b, b.Last()); err != nil {
+	for len(records) > 0 {
+		batches, n := r.batch(first, records)
+		if err := r.append(batches, first+base.LSN(n)-1); err != nil {
 			return err
 		}
 		first, records = first+base.LSN(n), records[n:]
@@ -194,22 +194,38 @@ func (r *replication) give(first base.LSN, records [][]byte) error {
 	return r.await(r.ctx, last)
 }
 
-// givenBytes is how many bytes of records one batch gets at most, unless one record has more: far less than replica.MaxBatch.
+// givenBytes is how many bytes of records the leader gets at once at most, unless one record has more: far less than replica.MaxBatch.
 const givenBytes = 64 << 20
 
-// append gives a batch to the leader. If that has no room, feed reads the batch from the log later.
-func (r *replication) append(b replica.Batch, last base.LSN) error {
+// batch makes batches of the first n records, which may be all of a large log file. As in readBatches, one has the commits of one time.
+func (r *replication) batch(first base.LSN, records [][]byte) (batches []replica.Batch, n int) {
+	cut := base.LSN(r.cut.Load())
+	from := 0 // where the last batch begins
+	for size := 0; n < len(records) && (n == 0 || size+len(records[n]) <= givenBytes); n++ {
+		size += len(records[n])
+		lsn, stamp := first+base.LSN(n), recordTime(records[n])
+		if n == 0 || lsn == cut || stamp != batches[len(batches)-1].Stamp {
+			from = n
+			batches = append(batches, replica.Batch{First: lsn, Stamp: stamp, Cut: lsn == cut})
+		}
+		batches[len(batches)-1].Records = records[from : n+1 : n+1]
+	}
+	return batches, n
+}
+
+// append gives batches to the leader. If that has no room, feed reads them from the log later.
+func (r *replication) append(batches []replica.Batch, last base.LSN) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.given = last
 	r.age(last)
-	if r.fenced {
+	if r.leader.Lost() { // it may have no room for the batch, and acknowledges nothing all the same
 		return replica.ErrFenced
 	}
 	if !r.fed {
 		return nil
 	}
-	err := r.leader.Append(b)
+	err := r.leader.Append(batches...)
 	if errors.Is(err, replica.ErrBacklog) {
 		r.starve()
 		return nil
@@ -385,9 +401,7 @@ func (r *replication) current(ctx context.Context) error {
 
 // lost returns ErrFenced once another leader has taken over.
 func (r *replication) lost() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.fenced {
+	if r.leader.Lost() {
 		return fmt.Errorf("nothing was written: %w", replica.ErrFenced)
 	}
 	return nil
@@ -457,10 +471,10 @@ func (r *replication) start() {
 		return
 	}
 	r.work.Go(func() {
-		if errors.Is(r.leader.Run(r.ctx), replica.ErrFenced) && r.points.Err() == nil {
-			r.mu.Lock()
-			r.fenced = true
-			r.mu.Unlock()
+		_ = r.leader.Run(r.ctx) // what ended it, the next one waits for
+	})
+	r.work.Go(func() { // a leader whose chunks do not get through may still read that another leads
+		if errors.Is(r.leader.Wait(r.ctx, base.MaxLSN), replica.ErrFenced) && r.points.Err() == nil {
 			r.e.Opts.Logger.Error("replica", "error", replica.ErrFenced)
 			r.e.role.end(replica.ErrFenced)
 		}
@@ -589,7 +603,9 @@ func (r *replication) close(log error) *snapshot.Replica {
 			err = r.feed(ctx)
 		} else {
 			sleep(ctx, ageStep/10)
-			err = ctx.Err()
+			if err = ctx.Err(); r.leader.Lost() {
+				err = replica.ErrFenced
+			}
 		}
 	}
 	if err == nil && r.e.Opts.Inline {
@@ -620,6 +636,14 @@ func (r *replication) stop() {
 	r.work.Wait()
 }
 
+// grace is for how long the bucket may lack a record that it could have, before somebody is to look.
+func (r *replication) grace() time.Duration {
+	if r.o.Mode == replica.Bounded {
+		return max(lagGrace, r.o.MaxLag)
+	}
+	return lagGrace
+}
+
 // judge judges the replica, for Health.
 func (r *replication) judge(h *metrics.Health) {
 	if r == nil || r.leader == nil {
@@ -633,7 +657,7 @@ func (r *replication) judge(h *metrics.Health) {
 	}
 	h.Replica = m
 	r.mu.Lock()
-	fenced, trouble := r.fenced, r.trouble
+	trouble := r.trouble
 	r.mu.Unlock()
 	if trouble == nil {
 		trouble = r.leader.Trouble()
@@ -642,11 +666,11 @@ func (r *replication) judge(h *metrics.Health) {
 		m.Trouble = trouble.Error()
 	}
 	switch {
-	case fenced:
+	case r.leader.Lost() && r.points.Err() == nil: // Close gives up the lead, too
 		addProblem(h, metrics.TroubleReplica, metrics.StatusFailed, replica.ErrFenced, "%v", replica.ErrFenced)
 	case trouble != nil:
 		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, trouble, "%v", trouble)
-	case m.Lag.Age > r.o.Interval+max(lagGrace, r.o.MaxLag):
+	case m.Lag.Age > r.o.Interval+r.grace():
 		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, nil, "%d records are not in the bucket after %v", m.Lag.Records,
 			m.Lag.Age.Round(time.Millisecond))
 	}

@@ -16,21 +16,28 @@ import (
 // After an error the store is closed, and opened again.
 func (e *Engine) ApplyBatches(ctx context.Context, batches []replica.Batch) error {
 	var failed error
+	var records []*wal.Record // of several batches: each call of CommitAll waits for the disk
+	last := base.LSN(0)
+	commit := func() error {
+		_, err := e.log.CommitAll(ctx, records)
+		if err = errors.Join(err, failed); err != nil {
+			return fmt.Errorf("apply the records up to %d: %w", last, err)
+		}
+		records = nil
+		return nil
+	}
 	for _, b := range batches {
-		for first, rest := b.First, b.Records; len(rest) > 0; {
-			n := min(len(rest), readRecords)
-			records := make([]*wal.Record, n)
-			for i, payload := range rest[:n] {
-				records[i] = e.followed(first+base.LSN(i), payload, &failed)
+		for i, payload := range b.Records {
+			last = b.First + base.LSN(i)
+			if records = append(records, e.followed(last, payload, &failed)); len(records) < readRecords {
+				continue
 			}
-			_, err := e.log.CommitAll(ctx, records)
-			if err = errors.Join(err, failed); err != nil {
-				return fmt.Errorf("apply record %d: %w", first, err)
+			if err := commit(); err != nil {
+				return err
 			}
-			first, rest = first+base.LSN(n), rest[n:]
 		}
 	}
-	return nil
+	return commit()
 }
 
 // OpenFollowing opens a store that stands at a place of a lineage, for ApplyBatches, and returns what it has of the lineage from

@@ -163,8 +163,9 @@ func TestReplicaGetsAll(t *testing.T) {
 // TestReplicaShortLives has processes that live for less than PointEvery, one after the other: they make points, too.
 func TestReplicaShortLives(t *testing.T) {
 	dir, sim := filepath.Join(t.TempDir(), "s"), buckettest.NewSim(nil)
+	later := time.Duration(0) // between lives
 	o := Options{Replica: Replica{Bucket: sim, Interval: time.Millisecond, PointEvery: 24 * time.Hour},
-		Clock: func() time.Time { return time.Now().Add(-48 * time.Hour) }}
+		Clock: func() time.Time { return time.Now().Add(later) }}
 	points := func() int {
 		st, err := replica.ReadStatus(t.Context(), replica.Options{Bucket: sim})
 		if err != nil {
@@ -192,6 +193,7 @@ func TestReplicaShortLives(t *testing.T) {
 		if n := points(); n != want {
 			t.Fatalf("%d points, %d are wanted", n, want)
 		}
+		later += 48 * time.Hour
 	}
 	life("a", 1)
 	life("", 2)

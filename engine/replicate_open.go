@@ -6,8 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +102,8 @@ func (e *Engine) lead() error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what was read ahead and is not needed
 	r := e.replica
 	m := e.manifest.State().Replica
 	if m == nil {
@@ -122,7 +124,7 @@ func (e *Engine) lead() error {
 	case errors.Is(err, replica.ErrNoLineage) && (m.Epoch > 1 || m.Seq > 0):
 		err = fmt.Errorf("%w: the directory has followed one: name its bucket, or detach the directory if that is lost", err)
 	case errors.Is(err, replica.ErrNoLineage):
-		leader, err = r.begin(ctx, m)
+		err = r.insist(ctx, func() (err error) { leader, err = r.begin(ctx, m); return err })
 	case errors.Is(err, replica.ErrOtherStore) && e.report.Created:
 		err = fmt.Errorf("%w; the directory is new: remove it, and restore the store from the bucket", err)
 	}
@@ -153,14 +155,50 @@ func (e *Engine) lead() error {
 func (e *Engine) lineageOptions(m *snapshot.Replica) replica.Options {
 	o := e.Opts.Replica
 	ro := replica.Options{Bucket: o.Bucket, Store: e.Found.StoreID, Dir: fmt.Sprintf("%016x", m.Dir), Keys: e.Files.Keys,
-		ChainKey: m.ChainKey, TTL: o.TTL, Stood: o.stood, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes}
+		ChainKey: m.ChainKey, TTL: o.TTL, Stood: o.stood, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes,
+		Owner: fmt.Sprintf("%016x", e.newID())}
+	if !e.Opts.Inline {
+		ro.Ahead = replica.ReadAhead
+	}
 	if o.Mode == replica.Sync || e.Opts.Inline {
 		ro.Interval = 0
 	}
-	if e.Opts.Inline {
-		ro.Owner = fmt.Sprintf("%016x", e.newID())
-	}
 	return ro
+}
+
+// quickTries and quickFor are how often a step of Open is tried, and for how long all are, whose caller can do something else while the
+// bucket is away.
+const (
+	quickTries = 3
+	quickFor   = 5 * time.Second
+)
+
+// insist repeats a step of Open while the bucket gives no answer. Any answer is left to the caller. All steps of an Open together wait
+// for Replica.Deadline, and for what the last try takes; the time of what succeeds does not count.
+func (r *replication) insist(ctx context.Context, step func() error) error {
+	most, tries := r.o.Deadline, math.MaxInt
+	if r.o.impatient || r.e.Opts.follows || r.e.Opts.Inline {
+		most, tries = min(most, quickFor), quickTries
+	}
+	began := r.clock()
+	for try := 1; ; try++ {
+		err := step()
+		if !errors.Is(err, replica.ErrAway) || ctx.Err() != nil {
+			return err
+		}
+		if !r.toldAway { // who started the program sees nothing else for as long
+			r.e.Opts.Logger.Warn("wait for the bucket", "dir", r.e.Dir, "error", err)
+			r.toldAway = true
+		}
+		now := r.clock()
+		r.waited, began = r.waited+now-began, now
+		if try >= tries || r.waited >= most {
+			return err
+		}
+		if !r.e.Opts.Inline {
+			sleep(ctx, min(r.o.Interval, time.Second))
+		}
+	}
 }
 
 // begin begins a lineage in an empty bucket. The manifest says where, before HEAD does: a crash leaves a
@@ -169,7 +207,7 @@ func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.
 	e := r.e
 	if !e.Opts.Inline {
 		if err := bucket.Probe(ctx, r.o.Bucket); err != nil {
-			return nil, err
+			return nil, replica.Unanswered(err)
 		}
 	}
 	end := e.log.LastLSN()
@@ -194,7 +232,7 @@ func (r *replication) takeOver(ctx context.Context, m *snapshot.Replica) (leader
 	e := r.e
 	at := replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
 	if m.Epoch == 0 { // the directory is in no lineage
-		if _, err := replica.Points(ctx, r.ro); err != nil {
+		if err := r.insist(ctx, func() error { _, err := replica.Points(ctx, r.ro); return err }); err != nil {
 			return nil, err
 		}
 		return nil, fmt.Errorf("%w: the directory was restored to an earlier moment, or from a backup, or never followed the bucket", replica.ErrDiverged)
@@ -217,13 +255,15 @@ func (r *replication) takeOver(ctx context.Context, m *snapshot.Replica) (leader
 }
 
 func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, restored bool) (leader *replica.Leader, err error) {
-	f, err := replica.Follow(ctx, r.ro, r.local, from)
+	var f *replica.Follower
+	err = r.insist(ctx, func() (err error) { f, err = replica.Follow(ctx, r.ro, r.local, from); return err })
 	if err != nil {
 		return nil, err
 	}
 	apply := func(b []replica.Batch) error { return r.e.ApplyBatches(ctx, b) }
 	for !f.Own() { // a follower that was killed has records of the lineage behind its mark
-		batches, err := f.Next(ctx)
+		var batches []replica.Batch
+		err := r.insist(ctx, func() (err error) { batches, err = f.Next(ctx); return err })
 		r.same = f.Position()
 		if err == nil && batches != nil {
 			err = apply(batches)
@@ -235,25 +275,26 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 			break
 		}
 	}
-	clock := r.o.Clock
-	if began := time.Now(); clock == nil {
-		clock = func() time.Duration { return time.Since(began) }
-	}
-	for began, told := clock(), false; ; told = true {
+	for began, told := r.clock(), false; ; told = true {
 		// The lock of the directory is held: its last leader has ended.
 		own := f.Own()
 		err = replica.ErrLeased
 		if own || f.Vacant() {
-			leader, err = f.TakeOver(ctx, replica.TakeOver{Mode: r.o.Mode, Force: own, LoseTail: r.o.AcceptLoss || restored}, apply)
+			take := replica.TakeOver{Mode: r.o.Mode, Force: own, LoseTail: r.o.AcceptLoss || restored}
+			err = r.insist(ctx, func() (err error) { leader, err = f.TakeOver(ctx, take, apply); return err })
 		}
-		if !errors.Is(err, replica.ErrLeased) || r.o.impatient || clock()-began > 2*r.o.TTL {
+		if !errors.Is(err, replica.ErrLeased) || r.o.impatient || r.clock()-began > 2*r.o.TTL {
 			break
 		}
 		if !told { // who started the program sees nothing else for as long
 			r.e.Opts.Logger.Warn("wait for lease", "dir", r.e.Dir, "ttl", r.o.TTL)
 		}
 		sleep(ctx, r.o.TTL/20)
-		if err := errors.Join(ctx.Err(), f.Look(ctx)); err != nil {
+		err = ctx.Err()
+		if err == nil {
+			err = r.insist(ctx, func() error { return f.Look(ctx) })
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -265,19 +306,24 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 func (r *replication) begun(ctx context.Context) error {
 	r.start()
 	if r.e.Opts.Inline {
-		if err := errors.Join(r.feed(ctx), r.seed(ctx)); err != nil {
+		err := r.feed(ctx)
+		if err == nil {
+			err = r.insist(ctx, func() error { return r.seed(ctx) })
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if r.o.Mode != replica.Sync {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline)
+	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline-r.waited)
 	defer cancel()
 	if err := r.await(ctx, r.given); err != nil {
 		return fmt.Errorf("replica: the bucket does not have the end of the log: %w", err)
 	}
-	if err := r.leader.SetMode(ctx, replica.Sync); err != nil {
+	err := r.insist(ctx, func() error { return r.leader.SetMode(ctx, replica.Sync) })
+	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
 	return nil
@@ -356,20 +402,20 @@ const (
 	readBytes   = 1 << 20
 )
 
-// readBatches is readLog with batches, which the callee may keep. Their stamps are the times of the commits.
+// readBatches is readLog with batches, which the callee may keep. The stamp of one is the time of each of its commits: a restore to a
+// moment takes batches whole, so commits of different times are in different ones.
 func (e *Engine) readBatches(from, to base.LSN, visit func(replica.Batch) error) error {
 	b, size := replica.Batch{First: from}, 0
 	err := e.readLog(from, to, func(lsn base.LSN, record []byte) error {
-		if rec, err := DecodeRecord(record); err == nil {
-			b.Stamp = rec.time
+		stamp := recordTime(record)
+		if full := b; len(b.Records) == readRecords || len(b.Records) > 0 && (size >= readBytes || stamp != b.Stamp) {
+			b, size = replica.Batch{First: lsn}, 0
+			if err := visit(full); err != nil {
+				return err
+			}
 		}
-		b.Records = append(b.Records, bytes.Clone(record))
-		if size += len(record); len(b.Records) < readRecords && size < readBytes {
-			return nil
-		}
-		full := b
-		b, size = replica.Batch{First: lsn + 1, Stamp: b.Stamp}, 0
-		return visit(full)
+		b.Stamp, b.Records, size = stamp, append(b.Records, bytes.Clone(record)), size+len(record)
+		return nil
 	})
 	if err == nil && len(b.Records) > 0 {
 		err = visit(b)
@@ -455,11 +501,19 @@ func (e *Engine) keepTail(o replica.Options, batches []replica.Batch, b []byte) 
 			return err
 		}
 		_, had, err := replica.DecodeTail(o, name, was)
-		if err == nil && reflect.DeepEqual(had, batches) {
+		if err == nil && slices.EqualFunc(recordsOf(had), recordsOf(batches), bytes.Equal) {
 			return nil
 		}
 		name = fmt.Sprintf("%s%020d-%d", tailPrefix, batches[0].First, n) + TailSuffix
 	}
+}
+
+// recordsOf are the records of batches that follow one another. Which of them are in one batch says only how they were read.
+func recordsOf(batches []replica.Batch) (records [][]byte) {
+	for _, b := range batches {
+		records = append(records, b.Records...)
+	}
+	return records
 }
 
 // writeWhole makes a file, whole and durable or not at all.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -19,26 +20,34 @@ import (
 // PointState is the name of the file of a point that has the manifest, as snapshot.EncodeManifest made it.
 const PointState = "MANIFEST"
 
-// makePoints makes a point now, if there is none or the last is PointEvery old, and then one after a flush, if the last is
-// that old. So processes that live for less than PointEvery, one after the other, make points as well: without any,
-// chunks would stay for ever. It returns when the leader stops.
+// makePoints makes a point now, if there is none, and then whenever the last is PointEvery old and there is something for
+// another: a flush, or records, however few. Without points chunks would stay for ever. So it counts from the last point of whoever
+// made it: processes that live for less than PointEvery, one after the other, make points as well. It returns when the leader stops.
 func (r *replication) makePoints() {
 	for seeded := false; r.points.Err() == nil && !seeded; {
 		err := r.seed(r.points)
 		seeded = err == nil
 		r.note(err)
 	}
-	for flushed := false; ; flushed = true {
-		var again <-chan time.Time
-		if r.pointDue(flushed) {
-			err := r.makePoint(r.points)
-			if r.note(err); err != nil {
-				again = time.After(pointAgain)
+	look := time.NewTicker(max(r.o.Interval, time.Millisecond))
+	defer look.Stop()
+	failed := time.Duration(math.MinInt64 / 2) // when the last one did
+	for flushed := false; ; {
+		if r.pointDue(flushed) && r.clock()-failed >= pointAgain {
+			err := r.flushForPoint()
+			if err == nil {
+				err = r.makePoint(r.points)
+			}
+			if r.note(err); err == nil {
+				flushed = false
+			} else {
+				failed = r.clock()
 			}
 		}
 		select {
 		case <-r.nudge:
-		case <-again:
+			flushed, failed = true, math.MinInt64/2
+		case <-look.C:
 		case <-r.points.Done():
 			return
 		}
@@ -50,7 +59,27 @@ func (r *replication) makePoints() {
 func (r *replication) pointDue(flushed bool) bool {
 	r.making.Lock()
 	defer r.making.Unlock()
-	return time.Since(r.lastPoint) >= r.o.PointEvery && (flushed || r.e.log.LastLSN() > r.pointLSN)
+	return r.clock()-r.lastPoint >= r.o.PointEvery && (flushed || r.e.log.LastLSN() > r.pointLSN)
+}
+
+// pointLog is how much log a point stores without a flush before it.
+const pointLog = 1 << 20
+
+// flushForPoint flushes what the next point would store as log, if it is much: segments that are in one point are not stored again for
+// the next, and the log is, each time as long as it is then.
+func (r *replication) flushForPoint() error {
+	if r.e.Opts.ManualWork || r.e.throttle.loggedBytes() <= pointLog {
+		return nil
+	}
+	err := r.e.flusher.flush(r.points)
+	select {
+	case <-r.nudge: // the point has it
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("make a point: %w", err)
+	}
+	return nil
 }
 
 // pointAgain is after which time a point that failed is tried again, if no flush comes before.
@@ -65,7 +94,8 @@ func (r *replication) seed(ctx context.Context) error {
 	case err == nil:
 		newest := points[n-1]
 		r.making.Lock()
-		r.pointLSN, r.lastPoint = newest.LSN, time.UnixMicro(min(newest.Stamp, time.Now().UnixMicro()))
+		age := min(max(r.e.Now()-newest.Stamp, 0), r.o.PointEvery.Microseconds())
+		r.pointLSN, r.lastPoint = newest.LSN, r.clock()-time.Duration(age)*time.Microsecond
 		r.making.Unlock()
 	}
 	if err == nil {
@@ -110,7 +140,7 @@ func (r *replication) makePointLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.pointLSN, r.lastPoint = p.lsn, time.Now()
+	r.pointLSN, r.lastPoint = p.lsn, r.clock()
 	r.e.Opts.Logger.Info("point", "lsn", p.lsn, "files", len(files))
 	return nil
 }

@@ -378,7 +378,8 @@ func TestReplicaSyncWaits(t *testing.T) {
 	}
 }
 
-// TestReplicaDeadline has the bucket away in mode Sync: a commit ends after its deadline.
+// TestReplicaDeadline has the bucket away in mode Sync: a commit that waits for it ends after its deadline, with an unknown outcome, which
+// Sync settles. Those behind it, which only waited in the queue, wrote nothing.
 func TestReplicaDeadline(t *testing.T) {
 	sim := buckettest.NewSim(nil)
 	e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"), Mode: replica.Sync}})
@@ -386,12 +387,37 @@ func TestReplicaDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-e.replica.seeded
-	e.replica.o.Deadline = 50 * time.Millisecond // which only a later point reads, besides this goroutine
 	sim.Stall("m")
-	if err := tryPut(t.Context(), e, "first"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
+	e.replica.o.Deadline = 50 * time.Millisecond // only commits read it now
+	for err = nil; e.log.DurableLSN() < 1; {     // on a slow machine it ends before it is in the log
+		err = tryPut(t.Context(), e, "first")
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fault.ErrOutcomeUnknown) {
+		t.Errorf("the one that waits: %v", err)
+	}
+	e.replica.o.Deadline = time.Hour
+	ctx, leave := context.WithCancel(t.Context())
+	queued := make(chan error, 50)
+	for i := range cap(queued) {
+		go func() { queued <- tryPut(ctx, e, fmt.Sprint("queued ", i)) }()
+	}
+	for e.log.Metrics().QueueDepth < cap(queued) {
+		time.Sleep(time.Millisecond)
+	}
+	leave()
+	for range cap(queued) {
+		err := <-queued
+		if !errors.Is(err, context.Canceled) || errors.Is(err, fault.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "nothing was written") {
+			t.Errorf("a commit in the queue: %v", err)
+		}
 	}
 	sim.Resume("m")
+	if err := e.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := keysOf(t, e); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("it has %q", got)
+	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 var (
 	// ErrFenced is fault.ErrFenced.
 	ErrFenced = fault.ErrFenced
+	// ErrAway: the bucket gave no answer, or none that says what happened. The same may succeed later.
+	ErrAway = errors.New("the bucket does not answer")
 	// ErrLeased: somebody has the lease, or has just taken it.
 	ErrLeased = errors.New("another leader has the lease; wait until it ends")
 	// ErrDiverged: the local records and the lineage are different from some LSN on. What
@@ -46,6 +48,16 @@ func otherStore(name string, found, want uint64) error {
 
 func diverged(lsn base.LSN, why string) error {
 	return fmt.Errorf("%w: behind record %d %s", ErrDiverged, lsn, why)
+}
+
+// Unanswered makes the error of a call of the bucket match ErrAway, unless the bucket has answered. nil stays nil.
+func Unanswered(err error) error {
+	for _, answer := range []error{bucket.ErrNotFound, bucket.ErrNotModified, bucket.ErrCondition, bucket.ErrRefused, bucket.ErrUnfit} {
+		if err == nil || errors.Is(err, answer) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
 }
 
 // gone is the error for an object that HEAD says is there: HEAD has changed since.

@@ -293,8 +293,14 @@ func TestOvertaken(t *testing.T) {
 
 // TestMissingChunk: what somebody else deleted from the bucket is missed, and does not pass for the end.
 func TestMissingChunk(t *testing.T) {
+	t.Run("one after the other", func(t *testing.T) { testMissingChunk(t, 1) })
+	t.Run("together", func(t *testing.T) { testMissingChunk(t, ReadAhead) })
+}
+
+func testMissingChunk(t *testing.T, ahead int) {
 	s := buckettest.NewSim(nil)
 	a := newMachine(t, s, "a")
+	a.o.Ahead = ahead
 	l := a.begin(Sync)
 	a.ship(l, "one", "two", "three")
 	if err := l.Renew(t.Context()); err != nil { // HEAD says how far the lineage goes

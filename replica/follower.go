@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ type Follower struct {
 
 	pos  Position // of the next chunk
 	last Position // where pos was before the last records
+
+	ahead map[string]early // chunks that are got before their turn, by their keys
 }
 
 // Follow begins behind the local records. from is where they end in the lineage, as an earlier
@@ -194,7 +197,7 @@ func (f *Follower) step(ctx context.Context) (batches []Batch, found bool, err e
 		f.pos = f.last // the caller failed to apply what it got
 	}
 	key := chunkKey(f.pos.Epoch, f.pos.Seq)
-	b, _, err := f.o.get(ctx, key, maxChunk, "")
+	b, err := f.chunk(ctx, key)
 	if errors.Is(err, bucket.ErrNotFound) {
 		return nil, false, nil
 	}
@@ -224,6 +227,56 @@ func (f *Follower) step(ctx context.Context) (batches []Batch, found bool, err e
 	}
 	f.last, f.pos = f.pos, end
 	return lacking, true, nil
+}
+
+// maxAhead is how large a chunk may be that is got before its turn. A larger one is got in its turn.
+const maxAhead = 8 << 20
+
+// early is a chunk that is got before its turn: it comes once, nil if it could not be got.
+type early <-chan []byte
+
+// chunk gets what stands at the position, under its key. Where HEAD says that more stands behind it, it begins to get that at the same
+// time, and does not wait for it: its turn comes. What is not there, or cannot be got, is asked for again in its turn: nothing is passed
+// over. What is under way ends with ctx, or by Options.CallTimeout.
+func (f *Follower) chunk(ctx context.Context, key string) ([]byte, error) {
+	if a, ok := f.ahead[key]; ok {
+		delete(f.ahead, key)
+		select {
+		case b := <-a:
+			if b != nil {
+				return b, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	} else {
+		f.ahead = map[string]early{} // what is left of it is not needed
+		for i := 1; i < min(f.o.Ahead, f.behind()); i++ {
+			key := chunkKey(f.pos.Epoch, f.pos.Seq+uint64(i))
+			came := make(chan []byte, 1)
+			f.ahead[key] = came
+			go func() {
+				b, _, _ := f.o.get(ctx, key, maxAhead, "") // nil: see above
+				came <- b
+			}()
+		}
+	}
+	b, _, err := f.o.get(ctx, key, maxChunk, "")
+	return b, err
+}
+
+// behind is how many objects there are from the position on in its epoch, as far as HEAD says.
+func (f *Follower) behind() int {
+	to := uint64(0)
+	if end := f.head.End; end.Epoch == f.pos.Epoch {
+		to = end.Seq
+	}
+	for _, e := range f.head.Epochs {
+		if e.Epoch == f.pos.Epoch && e.Fence > 0 {
+			to = e.Fence + 1
+		}
+	}
+	return int(min(max(to, f.pos.Seq)-f.pos.Seq, math.MaxInt32))
 }
 
 // follow checks that a chunk continues the lineage, and that the local records are those of the

@@ -93,6 +93,13 @@ func (l *Leader) SyncedAt() Position {
 	return l.synced
 }
 
+// Lost reports whether there are records that this leader will not bring into the lineage: it takes none any more.
+func (l *Leader) Lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost > 0
+}
+
 // Trouble is the error of the last upload or renewal; nil if it succeeded.
 func (l *Leader) Trouble() error {
 	l.mu.Lock()
@@ -139,36 +146,44 @@ func (l *Leader) wake() {
 	l.changed = make(chan struct{})
 }
 
-// Append takes a batch, whose first record follows the last one. A stamp below the last one is
-// raised to it. Append does not wait.
+// Append takes batches, of which the first follows the last record, and each the one before: together, so that no chunk is cut of
+// some while there is room for all. A stamp below the last one is raised to it. Append does not wait.
 //
 // Errors: ErrFenced; ErrBacklog, and the caller waits for Synced to grow; fault.ErrTooLarge. In
 // all cases nothing was taken.
-func (l *Leader) Append(b Batch) error {
-	size := 0
-	for _, r := range b.Records {
-		size += len(r)
+func (l *Leader) Append(batches ...Batch) error {
+	end := l.End()
+	var queue []queued
+	memory, bytes := 0, 0
+	for _, b := range batches {
+		size := 0
+		for _, r := range b.Records {
+			size += len(r)
+		}
+		if size > MaxBatch || len(b.Records) > maxRecords {
+			return fmt.Errorf("a batch of %d records and %d bytes: %w", len(b.Records), size, fault.ErrTooLarge)
+		}
+		if b.First != end.LSN+1 || len(b.Records) == 0 {
+			return fmt.Errorf("a batch of %d records from %d on does not follow record %d", len(b.Records), b.First, end.LSN)
+		}
+		b.Stamp = max(b.Stamp, end.Stamp)
+		q := queued{batch: b, before: end.Chain, size: size}
+		q.after = chainOf(q.before, l.o.ChainKey, []Batch{b}, b.Last())
+		end.LSN, end.Chain, end.Stamp = b.Last(), q.after, b.Stamp
+		queue, memory, bytes = append(queue, q), memory+q.memory(), bytes+size
 	}
-	if size > MaxBatch || len(b.Records) > maxRecords {
-		return fmt.Errorf("a batch of %d records and %d bytes: %w", len(b.Records), size, fault.ErrTooLarge)
-	}
-	q := queued{batch: b, before: l.End().Chain, size: size}
-	q.after = chainOf(q.before, l.o.ChainKey, []Batch{b}, b.Last())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.lost > 0:
 		return ErrFenced
-	case b.First != l.end.LSN+1 || len(b.Records) == 0:
-		return fmt.Errorf("a batch of %d records from %d on does not follow record %d", len(b.Records), b.First, l.end.LSN)
-	case l.held > 0 && l.held+q.memory() > l.o.QueueBytes:
+	case l.held > 0 && l.held+memory > l.o.QueueBytes:
 		return ErrBacklog
 	}
-	q.batch.Stamp = max(b.Stamp, l.end.Stamp)
-	l.end.LSN, l.end.Chain, l.end.Stamp = b.Last(), q.after, q.batch.Stamp
-	l.queue = append(l.queue, q)
-	l.queued += size
-	l.held += q.memory()
+	l.end.LSN, l.end.Chain, l.end.Stamp = end.LSN, end.Chain, end.Stamp
+	l.queue = append(l.queue, queue...)
+	l.queued += bytes
+	l.held += memory
 	l.wake()
 	return nil
 }

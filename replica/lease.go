@@ -125,7 +125,7 @@ func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err 
 		return false, ErrNoLineage
 	}
 	if readErr != nil {
-		return false, err
+		return false, errors.Join(err, readErr)
 	}
 	h, decodeErr := decodeHead(l.o.Store, found)
 	if errors.Is(decodeErr, fault.ErrCorrupt) {

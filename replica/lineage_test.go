@@ -49,7 +49,11 @@ func (m *machine) again() *machine {
 }
 
 // newer is another machine that has nothing.
-func (m *machine) newer(s *buckettest.Sim, dir string) *machine { return newMachine(m.t, s, dir) }
+func (m *machine) newer(s *buckettest.Sim, dir string) *machine {
+	n := newMachine(m.t, s, dir)
+	n.o.Ahead = m.o.Ahead
+	return n
+}
 
 // texts are the records that a reader has in the end who begins with some.
 func texts(t *testing.T, s *buckettest.Sim, has ...[]byte) (all []string) {
@@ -464,8 +468,14 @@ func TestStampsDoNotFall(t *testing.T) {
 
 // TestWithinChunks: a follower joins at any record of any epoch, and gets what it lacks.
 func TestWithinChunks(t *testing.T) {
+	t.Run("one after the other", func(t *testing.T) { testWithinChunks(t, 1) })
+	t.Run("together", func(t *testing.T) { testWithinChunks(t, ReadAhead) })
+}
+
+func testWithinChunks(t *testing.T, ahead int) {
 	s := buckettest.NewSim(nil)
 	a := newMachine(t, s, "a")
+	a.o.Ahead = ahead
 	l := a.begin(Sync)
 	for i := range 4 {
 		for j := range 9 {

@@ -15,6 +15,9 @@ import (
 	"github.com/stele-go/stele/replica/bucket"
 )
 
+// ReadAhead is Options.Ahead for who has much to read: chunks are 4 MiB or less, unless a batch is larger.
+const ReadAhead = 16
+
 // Options are what a leader and a follower need to know.
 type Options struct {
 	Bucket bucket.Bucket
@@ -45,6 +48,8 @@ type Options struct {
 	// Stood is the ETag of a HEAD that a Follower of this process found Vacant; see Follower.Stood. While HEAD is still that
 	// one, another Follower need not see it stand still once more.
 	Stood bucket.ETag
+	// Ahead is how many chunks a Follower gets at the same time, where HEAD says that they are there. Default: 1.
+	Ahead int
 	// Clock is a monotonic clock of this process. Default: that of package time, which
 	// stands still while the machine is suspended.
 	Clock func() time.Duration
@@ -103,7 +108,7 @@ func (o *Options) put(ctx context.Context, key string, body []byte, cond bucket.
 	defer cancel()
 	tag, err := o.Bucket.Put(ctx, key, io.NewSectionReader(bytes.NewReader(body), 0, int64(len(body))), cond)
 	if err != nil {
-		return "", fmt.Errorf("put %s: %w", key, err)
+		return "", fmt.Errorf("put %s: %w", key, Unanswered(err))
 	}
 	return tag, nil
 }
@@ -121,7 +126,7 @@ func (o *Options) read(ctx context.Context, key string, limit int64, part bucket
 	defer timer.Stop()
 	obj, err := o.Bucket.Get(ctx, key, part)
 	if err != nil {
-		return nil, "", fmt.Errorf("get %s: %w", key, err)
+		return nil, "", fmt.Errorf("get %s: %w", key, Unanswered(err))
 	}
 	defer func() { _ = obj.Body.Close() }() // only read from
 	if obj.Size < 0 || obj.Size > limit {
@@ -137,7 +142,7 @@ func (o *Options) read(ctx context.Context, key string, limit int64, part bucket
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("get %s: %w", key, err)
+		return nil, "", fmt.Errorf("get %s: %w", key, Unanswered(err))
 	}
 	return b, obj.ETag, nil
 }
@@ -163,7 +168,7 @@ func (o *Options) create(ctx context.Context, key string, body []byte) (found []
 	found, _, readErr := o.get(ctx, key, maxChunk, "")
 	switch {
 	case readErr != nil:
-		return nil, err
+		return nil, errors.Join(err, readErr)
 	case bytes.Equal(found, body):
 		return nil, nil
 	}
@@ -180,7 +185,7 @@ func (o *Options) list(ctx context.Context, prefix string, fn func(bucket.Entry)
 		entries, err := o.Bucket.List(call, prefix, after)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("list %s: %w", prefix, err)
+			return fmt.Errorf("list %s: %w", prefix, Unanswered(err))
 		}
 		if len(entries) == 0 {
 			return nil
@@ -203,7 +208,7 @@ func (o *Options) remove(ctx context.Context, keys ...string) error {
 		err := o.Bucket.Delete(call, keys[:n]...)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("delete %s and %d others: %w", keys[0], n-1, err)
+			return fmt.Errorf("delete %s and %d others: %w", keys[0], n-1, Unanswered(err))
 		}
 		keys = keys[n:]
 	}

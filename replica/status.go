@@ -74,10 +74,9 @@ type Verification struct {
 // ErrPointGone: retention has passed it, and a new Verify begins at a higher floor. With an error
 // Verification is what was read before.
 func Verify(ctx context.Context, o Options) (*Verification, error) {
-	if o.Dir == "" {
-		o.Dir = "verify" // which never leads
-	}
-	o = o.withDefaults()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of what is read ahead
+	o = o.reading()
 	h, err := o.readHead(ctx)
 	if err != nil {
 		return nil, err
@@ -115,10 +114,9 @@ func Verify(ctx context.Context, o Options) (*Verification, error) {
 //
 // Errors: those of Verify.
 func Scan(ctx context.Context, o Options, visit func(Batch) error) error {
-	if o.Dir == "" {
-		o.Dir = "scan" // which never leads
-	}
-	o = o.withDefaults()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of what is read ahead
+	o = o.reading()
 	h, err := o.readHead(ctx)
 	if err != nil {
 		return err
@@ -140,6 +138,17 @@ func Scan(ctx context.Context, o Options, visit func(Batch) error) error {
 		}
 	}
 	return err
+}
+
+// reading is withDefaults for Verify and Scan, which read much.
+func (o Options) reading() Options {
+	if o.Dir == "" {
+		o.Dir = "read" // which never leads
+	}
+	if o.Ahead == 0 {
+		o.Ahead = ReadAhead
+	}
+	return o.withDefaults()
 }
 
 // walk is the local end of Verify and Scan, which keep no record.

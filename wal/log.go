@@ -292,7 +292,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	case <-ctx.Done():
 	}
 	if l.q.withdraw(r) {
-		return fmt.Errorf("withdrawn from the log queue: %w", ctx.Err())
+		return fmt.Errorf("nothing was written: withdrawn from the log queue: %w", ctx.Err())
 	}
 	select {
 	case err = <-r.done:

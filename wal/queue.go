@@ -117,7 +117,7 @@ func (q *queue) push(ctx context.Context, rs ...*request) error {
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for room in the log queue: %w", ctx.Err())
+			return fmt.Errorf("nothing was written: no room in the log queue: %w", ctx.Err())
 		}
 	}
 }

@@ -39,8 +39,8 @@ func (r *fromBucket) noMoment(ctx context.Context, what string) error {
 // errFound ends a scan.
 var errFound = errors.New("found")
 
-// find sets the record of a moment that is named by an entry: the end of the batch that first stores it, behind the oldest point. Without
-// such a batch, it came with a copy of the partition, or the point has it; see has.
+// find sets the record of a moment that is named by an entry: the one that first stores it, behind the oldest point. Without
+// one, it came with a copy of the partition, or the point has it; see has.
 func (r *fromBucket) find(ctx context.Context) error {
 	if r.at.Partition == "" {
 		return nil
@@ -59,17 +59,18 @@ func (r *fromBucket) find(ctx context.Context) error {
 	at := base.LSN(0)
 	err = replica.Scan(ctx, ro, func(b replica.Batch) error {
 		for i, record := range b.Records {
-			info, err := engine.DescribeRecord(b.First+base.LSN(i), record)
+			lsn := b.First + base.LSN(i)
+			info, err := engine.DescribeRecord(lsn, record)
 			if err != nil {
 				return err
 			}
 			for _, op := range info.Ops {
 				switch {
 				case op.Op == "put" && op.Partition == r.at.Partition && r.at.Entry(op.Key):
-					at = b.Last()
+					at = lsn
 					return errFound
 				case op.Op == "copy" && op.Key == r.at.Partition:
-					at = b.Last()
+					at = lsn
 				}
 			}
 		}

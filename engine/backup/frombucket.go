@@ -26,7 +26,7 @@ import (
 // excludes, or the shortest one that has an entry. The zero Moment is the end of the lineage.
 type Moment struct {
 	LSN  base.LSN  // the last record; 0: any
-	Time time.Time // by the leader's clock, when records became durable; zero: any
+	Time time.Time // by the leader's clock, when they were committed; zero: any
 
 	// Partition has the entry, if it is set, and LSN and Time are not. Entry tells it by its key, Named is what people call it.
 	Partition string
@@ -41,6 +41,20 @@ func (m Moment) before(lsn base.LSN, stamp int64) bool {
 	return m.LSN > 0 && lsn > m.LSN || !m.Time.IsZero() && stamp > m.Time.UnixMicro()
 }
 
+// cut returns the longest prefix of batches that is not behind the moment, and whether there is more. Each record is a whole call.
+func (m Moment) cut(batches []replica.Batch) (prefix []replica.Batch, past bool) {
+	for i, b := range batches {
+		switch {
+		case m.before(b.First, b.Stamp):
+			return batches[:i], true
+		case m.LSN > 0 && b.Last() > m.LSN:
+			b.Records = b.Records[:m.LSN-b.First+1]
+			return append(batches[:i:i], b), true
+		}
+	}
+	return batches, false
+}
+
 // FromBucketReport says what was restored.
 type FromBucketReport struct {
 	StoreID uint64
@@ -51,7 +65,7 @@ type FromBucketReport struct {
 }
 
 // FromBucket makes a store in dir, which must be empty or missing, of the lineage in a bucket: of the newest point
-// that is not behind the moment, and the batches after it up to the moment. Of a batch it takes all or nothing.
+// that is not behind the moment, and the records after it up to the moment. Each of them is one call.
 // The files of the point are verified by package engine/check.
 //
 // A store that was restored to the end is a new directory of the lineage: it opens with the bucket, takes over, and goes on with all that
@@ -77,7 +91,10 @@ func FromBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o O
 }
 
 func restoreBucket(ctx context.Context, b bucket.Bucket, dir string, at Moment, o Options, to vfs.Dir) (*FromBucketReport, error) {
-	r := &fromBucket{o: o, dir: dir, at: at, to: to, ro: replica.Options{Bucket: b, Dir: "restore"}}
+	r := &fromBucket{o: o, dir: dir, at: at, to: to, ro: replica.Options{Bucket: b, Dir: "restore", Ahead: replica.ReadAhead}, pieces: make(slots, atATime)}
+	if o.Engine.Inline {
+		r.ro.Ahead, r.pieces = 1, make(slots, 1)
+	}
 	rep, err := r.run(ctx)
 	if err != nil {
 		names, _ := to.List(dir)
@@ -118,6 +135,9 @@ func seed(dir string, o engine.Options) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }() // only held
+	if _, err := replica.ReadStatus(ctx, replica.Options{Bucket: o.Replica.Bucket}); err != nil {
+		return err // what is there stays until there is something in its place
+	}
 	if err := engine.ClearCache(dir, o); err != nil {
 		return err
 	}
@@ -179,6 +199,41 @@ type fromBucket struct {
 	to    vfs.Dir
 	ro    replica.Options
 	point *replica.Point
+
+	pieces slots // of files, that are on their way
+}
+
+// atATime is how many files, and how many pieces of files, are got at the same time.
+const atATime = 8
+
+// slots bound how much goes on at the same time: as much as the channel has room.
+type slots chan struct{}
+
+// each calls do for the numbers below n, and returns when all calls have ended. After an error, which it returns, and when ctx ends, no
+// other one begins, also if there is no room.
+func (s slots) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var work sync.WaitGroup
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		select {
+		case s <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		work.Go(func() {
+			defer func() { <-s }()
+			err := ctx.Err()
+			if err == nil {
+				err = do(ctx, i)
+			}
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	work.Wait()
+	return context.Cause(ctx)
 }
 
 func (r *fromBucket) run(ctx context.Context) (*FromBucketReport, error) {
@@ -261,14 +316,12 @@ func (r *fromBucket) files(ctx context.Context) error {
 	for _, f := range r.point.Files {
 		total += f.Size
 	}
-	for _, f := range r.point.Files {
+	var mu sync.Mutex // of done and Progress
+	err := make(slots, cap(r.pieces)).each(ctx, len(r.point.Files), func(ctx context.Context, i int) (err error) {
+		f := r.point.Files[i]
 		if f.Name == engine.PointState {
-			var buf writerAt
-			if err := r.get(ctx, f, &buf); err != nil {
-				return err
-			}
-			state = buf
-			continue
+			state, err = r.state(ctx, f)
+			return err
 		}
 		if !isStoreFile(f.Name) {
 			return &fault.CorruptionError{File: f.Key, Kind: "point", Offset: -1, Detail: fmt.Sprintf("it names a file %q", f.Name)}
@@ -276,9 +329,15 @@ func (r *fromBucket) files(ctx context.Context) error {
 		if err := r.file(ctx, f); err != nil {
 			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if done += f.Size; r.o.Progress != nil {
 			r.o.Progress(done, total)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := r.to.SyncDir(r.dir); err != nil {
 		return err
@@ -329,13 +388,21 @@ func (r *fromBucket) file(ctx context.Context, f replica.File) error {
 // getTries is how often a piece of a file is asked for.
 const getTries = 3
 
-// get reads a file of the point in pieces.
+// state reads the manifest of the point.
+func (r *fromBucket) state(ctx context.Context, f replica.File) ([]byte, error) {
+	if f.Size > maxManifest {
+		return nil, fmt.Errorf("%s of %d bytes: %w", f.Name, f.Size, fault.ErrTooLarge)
+	}
+	b := make(writerAt, max(f.Size, 0))
+	return b, r.get(ctx, f, b)
+}
+
+// get reads a file of the point in pieces, in no order.
 func (r *fromBucket) get(ctx context.Context, f replica.File, into io.WriterAt) error {
 	const length = 8 << 20
-	if _, memory := into.(*writerAt); memory && f.Size > maxManifest {
-		return fmt.Errorf("%s of %d bytes: %w", f.Name, f.Size, fault.ErrTooLarge)
-	}
-	for off := int64(0); off < f.Size; off += length {
+	var mu sync.Mutex // of into
+	return r.pieces.each(ctx, int((max(f.Size, 0)+length-1)/length), func(ctx context.Context, i int) error {
+		off := int64(i) * length
 		var b []byte
 		var err error
 		for range getTries {
@@ -349,11 +416,11 @@ func (r *fromBucket) get(ctx context.Context, f replica.File, into io.WriterAt) 
 		if err != nil {
 			return fmt.Errorf("get %s: %w", f.Key, err)
 		}
-		if _, err := into.WriteAt(b, off); err != nil {
-			return err
-		}
-	}
-	return nil
+		mu.Lock()
+		defer mu.Unlock()
+		_, err = into.WriteAt(b, off)
+		return err
+	})
 }
 
 // piece reads a part of an object.
@@ -362,7 +429,7 @@ func (r *fromBucket) piece(ctx context.Context, f replica.File, off, n int64) ([
 	defer cancel()
 	obj, err := r.ro.Bucket.Get(ctx, f.Key, bucket.GetOptions{Offset: off, Length: n})
 	if err != nil {
-		return nil, err
+		return nil, replica.Unanswered(err)
 	}
 	defer func() { _ = obj.Body.Close() }() // only read from
 	if obj.Size != f.Size {
@@ -370,20 +437,19 @@ func (r *fromBucket) piece(ctx context.Context, f replica.File, off, n int64) ([
 	}
 	b := make([]byte, n)
 	_, err = io.ReadFull(obj.Body, b)
-	return b, err
+	return b, replica.Unanswered(err)
 }
 
-// writerAt is memory that is written in order.
+// writerAt is memory that has its size.
 type writerAt []byte
 
-// WriteAt implements io.WriterAt; every call goes on where the last one ended.
-func (w *writerAt) WriteAt(b []byte, _ int64) (int, error) {
-	*w = append(*w, b...)
-	return len(b), nil
-}
+// WriteAt implements io.WriterAt.
+func (w writerAt) WriteAt(b []byte, off int64) (int, error) { return copy(w[off:], b), nil }
 
 // follow applies the batches behind the point, and says what became of the store.
 func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of what is read ahead
 	opts := r.o.Engine
 	opts.FS, opts.Sync = r.o.Dest, wal.SyncNever // until all is there Open refuses the directory
 	e, local, err := engine.OpenFollowing(r.dir, opts, r.point.Position)
@@ -397,13 +463,9 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 		if batches, err = f.Next(ctx); err != nil || batches == nil {
 			break
 		}
-		n := 0
-		for n < len(batches) && !r.at.before(batches[n].Last(), batches[n].Stamp) {
-			n++
-		}
-		past = n < len(batches)
-		if err = e.ApplyBatches(ctx, batches[:n]); err == nil && n > 0 {
-			last := &batches[n-1]
+		batches, past = r.at.cut(batches)
+		if err = e.ApplyBatches(ctx, batches); err == nil && len(batches) > 0 {
+			last := &batches[len(batches)-1]
 			rep.LSN, rep.Stamp, rep.Epoch = last.Last(), time.UnixMicro(last.Stamp), f.Position().Epoch
 		}
 	}
@@ -424,7 +486,7 @@ func (r *fromBucket) follow(ctx context.Context) (*FromBucketReport, error) {
 // LineageKeys are the keys of the lineage in a bucket, whose store is encrypted with keys: those of its chunks, and that of
 // its chain. They are in the manifest of the newest point; without any, or without encryption, both are nil.
 func LineageKeys(ctx context.Context, b bucket.Bucket, store uint64, keys seal.KeyProvider) (*seal.Keyring, []byte, error) {
-	r := &fromBucket{ro: replica.Options{Bucket: b, Store: store}}
+	r := &fromBucket{ro: replica.Options{Bucket: b, Store: store}, pieces: make(slots, 1)}
 	points, err := replica.Points(ctx, r.ro)
 	if err != nil || len(points) == 0 || keys == nil {
 		return nil, nil, err
@@ -437,8 +499,8 @@ func LineageKeys(ctx context.Context, b bucket.Bucket, store uint64, keys seal.K
 		if f.Name != engine.PointState {
 			continue
 		}
-		var state writerAt
-		if err := r.get(ctx, f, &state); err != nil {
+		state, err := r.state(ctx, f)
+		if err != nil {
 			return nil, nil, err
 		}
 		st, ring, err := check.Manifest(state, keys)

@@ -3,9 +3,13 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -66,5 +70,60 @@ func TestDeferSync(t *testing.T) {
 	}
 	if err := deferred(saver.Config{ThreadID: "t"}, "e"); !errors.Is(err, saver.ErrInvalid) {
 		t.Errorf("deferred writes without a checkpoint: %v", err)
+	}
+}
+
+// TestDeferSyncReplica: in mode sync a deferred call is seen at once, though the bucket is away. The promise begins with the next call
+// that is not deferred, or Sync: both wait for the bucket, which then has all.
+func TestDeferSyncReplica(t *testing.T) {
+	root, sim := t.TempDir(), buckettest.NewSim(nil)
+	s, err := disk.Open(filepath.Join(root, "s"), disk.Options{Replica: disk.Replica{Bucket: sim.Client("m"), Mode: "sync", TTL: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	at, err := s.Put(ctx, saver.Config{ThreadID: "t"}, saver.Checkpoint{ID: "1"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(ctx context.Context, task string) error {
+		return s.PutWrites(ctx, at, []saver.Write{{Channel: "c", Value: saver.ValueOf(task)}}, task, "")
+	}
+	writes := func(s *disk.Saver) int {
+		t.Helper()
+		tup, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tup.PendingWrites)
+	}
+	sim.Disconnect("m")
+	if err := write(saver.DeferSync(ctx), "a"); err != nil || writes(s) != 1 {
+		t.Fatalf("a deferred call, with the bucket away: %v, %d writes are seen", err, writes(s))
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := s.Sync(short); err == nil {
+		t.Error("Sync does not wait for the bucket")
+	}
+	sim.Connect("m")
+	if err := write(ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.RestoreBucket(ctx, sim, filepath.Join(root, "r"), admin.Moment{}, admin.BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	r, err := disk.Open(filepath.Join(root, "r"), disk.Options{Replica: disk.Replica{Bucket: sim, Mode: "sync", TTL: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := writes(r); n != 2 {
+		t.Errorf("the bucket has %d writes", n)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }

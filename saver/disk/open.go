@@ -187,7 +187,8 @@ var (
 // Errors: LockedError if another process has it open for writing; ErrNotStore
 // for a directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest;
-// KeyError if the keys are missing or wrong, see Options.Keys.
+// KeyError if the keys are missing or wrong, see Options.Keys. With Options.Replica: replica.ErrAway if the bucket
+// does not answer for Replica.Deadline.
 func Open(dir string, opts Options) (*Saver, error) { return open(dir, opts, engine.Open) }
 
 // OpenFollower opens a directory that follows a leader: another process, as a rule on another machine, that has the same store open
@@ -199,8 +200,8 @@ func Open(dir string, opts Options) (*Saver, error) { return open(dir, opts, eng
 // Writing calls return fault.ErrFollower. Reads return fault.ErrStale when the leader was not heard of for Replica.MaxStale.
 // It writes nothing to the bucket, except for a pin while a directory is made.
 //
-// Errors: those of Open; replica.ErrNoLineage and replica.ErrSeeding if the bucket has nothing yet; replica.ErrDiverged for
-// a directory that has led, and has records that the bucket lacks: it stays as it is, see admin.RejoinBucket.
+// Errors: those of Open, replica.ErrAway soon; replica.ErrNoLineage and replica.ErrSeeding if the bucket has nothing yet;
+// replica.ErrDiverged for a directory that has led, and has records that the bucket lacks: it stays as it is, see admin.RejoinBucket.
 func OpenFollower(dir string, opts Options) (*Saver, error) {
 	return open(dir, opts, backup.OpenFollower)
 }
