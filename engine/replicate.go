@@ -26,7 +26,8 @@ type Replica struct {
 	// bucket follows; replica.Bounded, the same, but while the bucket is further behind than MaxLag commits
 	// wait; replica.Sync, when the bucket has it. The last needs wal.SyncAlways.
 	Mode replica.Mode
-	// Interval is the least time between two uploads in the modes Async and Bounded; default 1 s.
+	// Interval is the least time between two uploads in the modes Async and Bounded, unless somebody waits for one, as
+	// SyncReplica does; default 1 s.
 	Interval time.Duration
 	// MaxLag is the age of the oldest record that the bucket does not have from which on commits wait in mode
 	// Bounded; default 10 s.
@@ -351,7 +352,7 @@ func (r *replication) admit(ctx context.Context) (context.Context, context.Cance
 
 // SyncReplica is Sync, and returns when the bucket has all that Sync makes durable, in every mode; without a replica it is Sync. It
 // waits for Replica.Deadline at most. Errors: those of Sync; ErrFenced: another leads, and the bucket never gets all; ErrOutcomeUnknown:
-// it may get it yet.
+// it may get it yet; and then replica.ErrSeeding, too, if nothing can be restored from the bucket yet, whatever it has.
 func (e *Engine) SyncReplica(ctx context.Context) error {
 	if err := e.Sync(ctx); err != nil || e.replica == nil || e.MayWrite() != nil {
 		return err
@@ -363,12 +364,18 @@ func (e *Engine) SyncReplica(ctx context.Context) error {
 	return e.replica.awaitAll(ctx)
 }
 
-// awaitAll waits until the bucket has all that the log has, for Replica.Deadline at most, and until Close.
+// awaitAll waits until all that the log has can be restored from the bucket, for Replica.Deadline at most, and until Close.
 func (r *replication) awaitAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline)
 	defer cancel()
 	defer context.AfterFunc(r.points, cancel)()
-	return r.await(ctx, r.e.log.LastLSN())
+	lsn := r.e.log.LastLSN() // what is committed meanwhile is not waited for
+	select {
+	case <-r.seeded: // else there is no point from which the records could be applied
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", fault.ErrOutcomeUnknown, replica.ErrSeeding)
+	}
+	return r.await(ctx, lsn)
 }
 
 // current returns nil once the lease is held, which says that nobody else led at that moment: so a read that begins before, and

@@ -535,6 +535,40 @@ func TestReplicaSeeds(t *testing.T) {
 	}
 }
 
+// TestSyncReplicaSeeds has a bucket that takes records, and no files: what it has cannot be restored, and SyncReplica says so.
+func TestSyncReplicaSeeds(t *testing.T) {
+	for _, mode := range []replica.Mode{replica.Async, replica.Bounded} {
+		var away atomic.Bool
+		away.Store(true)
+		sim := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+			if away.Load() && c.Op == buckettest.Put && strings.HasPrefix(c.Key, "file/") {
+				return buckettest.NotApplied
+			}
+			return buckettest.Applied
+		})
+		e, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: sim.Client("m"), Mode: mode, MaxLag: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		putKey(t, e, "k")
+		if err := e.replica.await(t.Context(), e.log.LastLSN()); err != nil {
+			t.Fatal(err)
+		}
+		e.replica.o.Deadline = time.Millisecond
+		if err := e.SyncReplica(t.Context()); !errors.Is(err, replica.ErrSeeding) || !errors.Is(err, fault.ErrOutcomeUnknown) {
+			t.Errorf("mode %s: before there is a point: %v", mode, err)
+		}
+		away.Store(false)
+		e.replica.o.Deadline = time.Hour
+		if err := e.SyncReplica(t.Context()); err != nil || !e.Health().Replica.Seeded {
+			t.Errorf("mode %s: %v", mode, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReplicaOwnTail has a process that is killed while the bucket is away. The next one gives the bucket the end of the log, and
 // goes on behind it; in mode Sync nobody sees it before the bucket has it.
 func TestReplicaOwnTail(t *testing.T) {

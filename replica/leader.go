@@ -31,6 +31,7 @@ type Leader struct {
 	held    int           // memory of queue and flights
 	flights []*flight     // chunks from synced.Seq on, in order
 	lastCut time.Duration
+	wanted  base.LSN // the last record that somebody has waited for
 	// lost is the first LSN that the lineage will not have from this leader; 0: none.
 	lost    base.LSN
 	unsure  base.LSN // the first one that only the next leader knows of; 0: none
@@ -191,10 +192,15 @@ func (l *Leader) Append(batches ...Batch) error {
 // Wait returns nil once the lineage has record lsn, or ErrFenced once it is certain that this leader
 // never brings it there: a caller who tells others so sets the record aside first, and appends it
 // never again. If ctx or Run ends before, it returns fault.ErrOutcomeUnknown: a later Wait, or the
-// next take-over, settles it. So it does if a later leader has deleted all chunks up to there.
+// next take-over, settles it. So it does if a later leader has deleted all chunks up to there. What somebody waits for is
+// sent at once, whatever Options.Interval is.
 func (l *Leader) Wait(ctx context.Context, lsn base.LSN) error {
 	for {
 		l.mu.Lock()
+		if lsn > l.wanted {
+			l.wanted = lsn
+			l.wake()
+		}
 		changed, closed := l.changed, l.closed
 		synced, lost, unsure := l.synced.LSN >= lsn, l.lost > 0 && lsn >= l.lost, l.unsure > 0 && lsn >= l.unsure
 		l.mu.Unlock()
@@ -242,7 +248,7 @@ func (l *Leader) take() (*flight, error) {
 	switch {
 	case l.lost > 0 && len(l.flights) == 0:
 		return nil, ErrFenced
-	case l.lost > 0 || len(l.queue) == 0 || l.o.Clock()-l.lastCut < l.o.Interval && l.queued < l.o.ChunkBytes:
+	case l.lost > 0 || len(l.queue) == 0 || l.early() > 0 && l.queued < l.o.ChunkBytes:
 		return nil, nil
 	}
 	l.flights = append(l.flights, l.cut())
@@ -256,7 +262,15 @@ func (l *Leader) due() time.Duration {
 	if len(l.queue) == 0 {
 		return l.o.TTL
 	}
-	return max(l.lastCut+l.o.Interval-l.o.Clock(), time.Millisecond)
+	return max(l.early(), time.Millisecond)
+}
+
+// early is for how long the queue need not be sent yet, unless it is large: nobody waits for it. mu is held.
+func (l *Leader) early() time.Duration {
+	if l.queue[0].batch.First <= l.wanted {
+		return 0
+	}
+	return l.lastCut + l.o.Interval - l.o.Clock()
 }
 
 // cut makes the next chunk, from whole batches.
@@ -418,10 +432,6 @@ func (l *Leader) SetMode(ctx context.Context, mode Mode) error {
 // successor need not wait for its end. Nothing is appended meanwhile nor afterwards, and Run ends
 // with ErrFenced. If it fails, the lease ends by itself.
 func (l *Leader) Release(ctx context.Context) error {
-	l.mu.Lock()
-	l.o.Interval = 0 // what waits is sent at once
-	l.wake()
-	l.mu.Unlock()
 	if err := l.Wait(ctx, l.End().LSN); err != nil {
 		return err
 	}

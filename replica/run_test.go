@@ -49,6 +49,7 @@ func TestRun(t *testing.T) {
 			ran := make(chan error, 1)
 			go func() { ran <- l.Run(ctx) }()
 			var waiting sync.WaitGroup
+			given := make(chan struct{}) // who waits does not wait for the interval
 			for i := range 200 {
 				text := fmt.Sprint("record ", i)
 				a.d.add([]byte(text))
@@ -62,12 +63,14 @@ func TestRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				waiting.Go(func() {
+					<-given
 					if err := l.Wait(t.Context(), b.First); err != nil {
 						t.Error(err)
 					}
 				})
 				time.Sleep(50 * time.Millisecond)
 			}
+			close(given)
 			waiting.Wait()
 			k.note(l, a)
 			time.Sleep(10 * a.o.TTL)
@@ -168,4 +171,25 @@ func TestStall(t *testing.T) {
 			t.Errorf("the lineage has %q", got)
 		}
 	})
+}
+
+// TestWaitDoesNotWaitForTheInterval: what nobody waits for is sent once in an interval; what somebody waits for, at once.
+func TestWaitDoesNotWaitForTheInterval(t *testing.T) {
+	m := newMachine(t, buckettest.NewSim(nil), "a")
+	m.o.Interval = time.Hour
+	l := m.begin(Async)
+	m.ship(l, "first", "second")
+	if at := l.Synced(); at != 2 {
+		t.Fatalf("the bucket has %d records", at)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	wants(t, "wait", l.Wait(ended, 4), fault.ErrOutcomeUnknown)
+	if err := m.upload(l); err != nil || l.Synced() != 4 {
+		t.Errorf("the bucket has %d records, and somebody waits for 4: %v", l.Synced(), err)
+	}
+	m.ship(l, "third")
+	if at := l.Synced(); at != 4 {
+		t.Errorf("the bucket has %d records, and nobody waits", at)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,7 @@ func (f *flags) access() (admin.Access, error) {
 		if err != nil {
 			return admin.Access{}, err
 		}
-		o.Replica = disk.Replica{Bucket: b}
+		o.Replica = disk.Replica{Bucket: b, Keep: math.MaxInt64} // only serve knows how old is too old
 	}
 	return admin.Access{Options: o}, nil
 }

@@ -82,7 +82,7 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 	p.DurationVar(&f.replica.Interval, "replica-interval", 0, "least time between two uploads in the modes async and bounded (default: 1s)")
 	p.DurationVar(&f.replica.MaxLag, "replica-max-lag", 0, "how far behind the bucket may be in mode bounded before calls wait (default: 10s)")
 	p.DurationVar(&f.replica.TTL, "replica-ttl", 0, "how long the leader's beat must stand still before another machine takes over, the same on all (default: 15s)")
-	p.DurationVar(&f.replica.Keep, "replica-keep", 0, "for how long any moment can be restored from the bucket (default: 168h)")
+	p.DurationVar(&f.replica.Keep, "replica-keep", 0, "for how long any moment can be restored from the bucket; each start says it anew (default: 168h)")
 	p.BoolVar(&f.follow, "follow", false, "serve reads alone, of what the leader of the store keeps in the bucket of --replica, about a second behind it; DIR is made of the bucket")
 	p.BoolVar(&f.takeOver, "take-over", false, "on each of several machines: lead, if nobody does, and else serve reads alone, as --follow does, until the leader is lost, and then take over")
 	p.BoolVar(&f.acceptLoss, "accept-loss", false, "with --take-over, or in the directory of a follower: take over from a leader that is lost, though it may have acknowledged what the bucket of --replica lacks")

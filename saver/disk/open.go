@@ -313,10 +313,11 @@ func (s *Saver) Following() error { return s.e.Following() }
 func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 
 // SyncReplica returns when every call that returned before is on stable storage, and in the bucket of Options.Replica, in every mode:
-// what rests on these calls is lost with no machine. In the modes async and bounded that takes up to Replica.Interval and the
-// upload. Without a replica it is Sync.
+// what rests on these calls is lost with no machine. In the modes async and bounded that takes an upload, which does not wait for
+// Replica.Interval. Without a replica it is Sync.
 //
-// Errors: ErrOutcomeUnknown if ctx or Replica.Deadline ends before; fault.ErrFenced if another leads, and the bucket never gets all.
+// Errors: ErrOutcomeUnknown if ctx or Replica.Deadline ends before, and then replica.ErrSeeding, too, if the bucket of a new store has
+// no point yet, from which it could be restored; fault.ErrFenced if another leads, and the bucket never gets all.
 func (s *Saver) SyncReplica(ctx context.Context) error { return s.e.SyncReplica(ctx) }
 
 // SyncEffects is SyncReplica, for who is about to do something outside the store that rests on the calls before, and must not be

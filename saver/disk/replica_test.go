@@ -62,7 +62,7 @@ func TestSyncReplica(t *testing.T) {
 		root, sim := t.TempDir(), buckettest.NewSim(nil)
 		var opts disk.Options
 		if mode != "" {
-			opts.Replica = disk.Replica{Bucket: sim.Client("m"), Mode: mode, Interval: time.Millisecond, TTL: time.Hour}
+			opts.Replica = disk.Replica{Bucket: sim.Client("m"), Mode: mode, Interval: time.Hour, TTL: time.Hour}
 		}
 		s, err := disk.Open(filepath.Join(root, "s"), opts)
 		if err != nil {
