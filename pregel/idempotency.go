@@ -17,6 +17,7 @@ import (
 // is durable. It waits for the saves under way, syncs the saver, and stores the checkpoint of an Exit
 // run immediately, which the history shows. If the saver keeps its log in object storage (disk.Options.Replica),
 // that has it as well, so the key is the same though the machine is lost; disk.Replica.LocalKeys does without.
+// A saver of your own around that one needs saver.EffectSyncer.
 //
 // name tells the side effects of one task apart. The same name gives the same key, wherever in the node
 // and however often it is used. So a task that sends two mails needs two names, such as "mail/" and the
@@ -84,7 +85,7 @@ func (r *taskAttempt) anchor() (at *taskAttempt, place []string) {
 // syncEffects is Sync of a saver, and SyncEffects of one that has it: what an effect outside rests on must outlive more than
 // what is done in the store itself.
 func syncEffects(s saver.Saver, ctx context.Context) error {
-	if e, ok := s.(interface{ SyncEffects(context.Context) error }); ok {
+	if e, ok := s.(saver.EffectSyncer); ok {
 		return e.SyncEffects(ctx)
 	}
 	return s.Sync(ctx)

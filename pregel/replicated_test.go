@@ -27,11 +27,11 @@ type machines struct {
 func newMachines(t *testing.T, local bool) *machines {
 	t.Helper()
 	m := &machines{T: t, sim: buckettest.NewSim(nil), root: t.TempDir()}
-	m.opts.Replica = disk.Replica{Bucket: m.sim.Client("first"), Interval: time.Millisecond, TTL: 20 * time.Millisecond, Deadline: 200 * time.Millisecond,
-		AcceptLoss: true, LocalKeys: local}
+	// Whoever takes over waits for a TTL.
+	m.opts.Replica = disk.Replica{Interval: time.Hour, TTL: 20 * time.Millisecond, Deadline: time.Hour, AcceptLoss: true, LocalKeys: local}
 	m.leader = m.open("first")
-	for !m.leader.Health().Replica.Seeded {
-		time.Sleep(time.Millisecond)
+	if err := m.leader.SyncReplica(t.Context()); err != nil { // the bucket is seeded
+		t.Fatal(err)
 	}
 	o := m.opts
 	o.Replica.Bucket = m.sim.Client("second")
@@ -57,6 +57,18 @@ func (m *machines) open(name string) *disk.Saver {
 		_ = s.Close() // one was fenced
 	})
 	return s
+}
+
+// impatient opens the leader again, as one that waits for no answer of the bucket.
+func (m *machines) impatient() {
+	m.Helper()
+	if err := m.leader.Close(); err != nil {
+		m.Fatal(err)
+	}
+	patient := m.opts
+	m.opts.Replica.Deadline = time.Nanosecond
+	m.leader = m.open("first")
+	m.opts = patient
 }
 
 // lose loses the machine that leads: the bucket gets nothing of it any more.
@@ -92,6 +104,7 @@ func TestKeysOutliveTheMachine(t *testing.T) {
 			t.Run(string(d)+" "+name, func(t *testing.T) {
 				t.Run("lost before the effect", func(t *testing.T) {
 					m, w := newMachines(t, false), newWorld()
+					m.impatient()
 					m.lose()
 					if _, err := m.mailer(wrap(m.leader), w, nil).Invoke(ctx, pregel.Thread("t"), map[string]any{"n": 1}, cfg); !errors.Is(err, saver.ErrOutcomeUnknown) {
 						t.Errorf("without the bucket: %v", err)

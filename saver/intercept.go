@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// EffectSyncer is a Saver that keeps what it stores in a second place, such as disk.Saver with Options.Replica. Package pregel calls
+// SyncEffects instead of Sync before it hands out the key of an effect. A struct that embeds the interface Saver does not implement
+// it, whatever the saver in it does, and its keys may differ when the machine is lost: give it the method, or use Intercept.
+type EffectSyncer interface {
+	// SyncEffects is Sync, and returns when what Sync makes durable is in the second place, too. Errors are those of Sync.
+	SyncEffects(ctx context.Context) error
+}
+
 // Call says which method of a saver is being called, and for what.
 type Call struct {
 	// Method is the name of the method: "Put", "GetTuple", "Prune".
@@ -34,7 +42,8 @@ type Call struct {
 type Interceptor func(ctx context.Context, call Call, next func(ctx context.Context) error) error
 
 // Intercept wraps s so that around is called for every method that reads, writes or waits.
-// The result implements Eraser if s does, and around is called for its method too. It is not
+// The result implements Eraser if s does, and around is called for its method too; so with
+// EffectSyncer, which is Sync where s has none. It is not
 // called for NextVersion and Serializer, nor when a lazy value is read. Close closes s, if it
 // is an io.Closer.
 //
@@ -157,9 +166,9 @@ func (s *intercepted) Sync(ctx context.Context) error {
 	return s.around(ctx, Call{Method: "Sync"}, s.Saver.Sync)
 }
 
-// SyncEffects is that of the wrapped saver, if it has one, and else Sync. See disk.Saver.
+// SyncEffects implements EffectSyncer: it is that of the wrapped saver, if it has one, and else Sync.
 func (s *intercepted) SyncEffects(ctx context.Context) error {
-	if e, ok := s.Saver.(interface{ SyncEffects(context.Context) error }); ok {
+	if e, ok := s.Saver.(EffectSyncer); ok {
 		return s.around(ctx, Call{Method: "SyncEffects"}, e.SyncEffects)
 	}
 	return s.Sync(ctx)

@@ -60,7 +60,7 @@ type Saver interface {
 	// for every other method that reaches the same data: a saver that shows each tenant its own threads
 	// also has to change Threads, List, Own, CopyThread, DeltaChannelHistory and the methods that
 	// remove; one that encrypts also has to change CopyThread and DeltaChannelHistory. Intercept passes
-	// every call through one function.
+	// every call through one function. One that embeds a saver with a replica needs EffectSyncer, too.
 	PutRequest(ctx context.Context, req PutRequest) (Config, error)
 
 	// Sync settles every call that returned before Sync was called, whatever error that

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -78,10 +79,11 @@ type call struct {
 // path is a part of the request's path.
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
-// values are all that the request's address has of a parameter of the route.
+// values are all that the request's address has of a parameter of the route. One that the route does not declare would be announced
+// as ignored.
 func (c *call) values(name string) []string {
 	if !slices.Contains(c.route.query, name) {
-		return nil
+		panic(fmt.Sprintf("server: %s reads the parameter %q of its address, and does not declare it", c.r.Pattern, name))
 	}
 	return c.r.URL.Query()[name]
 }

@@ -172,7 +172,7 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 		return rep, saver.Invalidf("backups", "only those of a store in one directory can be looked into")
 	}
 	if d != nil {
-		rep.Beyond = strings.Join(append([]string{beyondErased}, admin.LeftOfBucket(ctx, d)...), "; ")
+		rep.Beyond = beyondErased
 		if rep.Backups, err = admin.BackupsOf(d, o.Backups...); err != nil {
 			return rep, err
 		}
@@ -246,6 +246,7 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 		return rep, err
 	}
 	rep.Erased = true
+	rep.Beyond = strings.Join(append([]string{beyondErased}, admin.LeftOf(rewriting, d)...), "; ")
 	return rep, nil
 }
 

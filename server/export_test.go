@@ -55,6 +55,9 @@ func LookAtCron(ctx context.Context, s *Server, id string) error {
 	return err
 }
 
+// HookTimeout bounds one call of a webhook.
+const HookTimeout = hookTimeout
+
 // SetHooks makes webhooks go through a transport.
 func SetHooks(s *Server, t http.RoundTripper) { s.runs.hooks.Transport = t }
 
@@ -203,4 +206,9 @@ func CommandParams() map[string][]string {
 		}
 	}
 	return all
+}
+
+// ReadUndeclared reads a parameter of an address as a handler of a route that does not declare it.
+func ReadUndeclared(r *http.Request, name string) string {
+	return (&call{r: r, route: &route{}}).query(name)
 }

@@ -535,7 +535,7 @@ func (s *protocolAPI) commandThread(c *call) error {
 
 // body is the JSON of a request.
 func (s *protocolAPI) body(c *call) (any, error) {
-	c.route = &route{resource: c.route.resource, action: c.route.action, in: anything}
+	c.route = &route{resource: c.route.resource, action: c.route.action, query: c.route.query, in: anything}
 	err := s.bodies.read(c)
 	return c.in, instead(err, http.StatusUnprocessableEntity, fail(http.StatusBadRequest, "Invalid JSON body"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -267,6 +268,16 @@ func TestReconnect(t *testing.T) {
 	if _, a := ask("subscription.unsubscribe", object{"subscription_id": "mine"}); a["type"] != "success" {
 		t.Errorf("%v", a)
 	}
+}
+
+// TestUndeclaredParameter: a handler that reads a parameter which its route does not declare panics, and does not find it missing.
+func TestUndeclaredParameter(t *testing.T) {
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, `"limit"`) {
+			t.Error(said)
+		}
+	}()
+	t.Errorf("it is %q", server.ReadUndeclared(httptest.NewRequest("GET", "/threads?limit=1", nil), "limit"))
 }
 
 // TestIgnoredParameters: every operation lists the parameters of its address that it does not know, beside the fields of its body, and

@@ -53,8 +53,8 @@ With --postgres it deletes from the tables of a database, and servers and worker
 work: a run on one of the threads that has not ended is cancelled, and waited for. Dead rows
 keep bytes until VACUUM FULL, and the write-ahead log until its files are used again.
 
-A bucket that keeps the log of the store (--replica) is erased, too; if it keeps versions, it
-says until when. Backups are not reached, nor copies of the directory, nor those of other
+A bucket that keeps the log of the store (--replica) is erased, too; if it keeps versions, the
+report says so. Backups are not reached, nor copies of the directory, nor those of other
 machines that follow the bucket, nor the results of nodes that the cache of the program keeps.`,
 		Example: `  stele erase store --filter user=ada --items users.ada
   stele erase store --filter user=ada --items users.ada --yes
@@ -68,13 +68,19 @@ machines that follow the bucket, nor the results of nodes that the cache of the 
 			if (e.postgres != "") == (len(args) > 0) {
 				return errors.New("name the directory of a store, or a database by --postgres")
 			}
+			if e.postgres == "" && cmd.Flags().Changed("schema") {
+				return errors.New("--schema: it is for --postgres")
+			}
+			if e.postgres != "" && cmd.Flags().Changed("replica") {
+				return errors.New("--replica: it is for a directory, and --postgres is given")
+			}
 			if e.postgres != "" {
 				rep, err := a.eraseDatabase(cmd.Context(), &e, &o)
-				if err != nil {
+				if rep == nil {
 					return err
 				}
 				a.code = rep.code()
-				return a.print(rep, func(p *printer) { printErase(p, rep, filterHint(e.filters)) })
+				return errors.Join(err, a.print(rep, func(p *printer) { printErase(p, rep, filterHint(e.filters)) }))
 			}
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*erased, error) {
 				rep := &erased{}
@@ -102,8 +108,10 @@ type erased struct {
 	*admin.EraseReport
 	// Beside is what was kept of the threads beside their checkpoints; nil if nothing was.
 	Beside *server.BesideReport `json:"beside,omitempty"`
-	// Database: it was deleted from the tables of a database, and no sizes are known.
+	// Database: it was deleted from the tables of a database, and no sizes are known: they are -1.
 	Database bool `json:"database,omitempty"`
+	// Unfinished: what the report names is deleted, or part of it.
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // size is that of what is erased, where it is known.
@@ -244,10 +252,13 @@ func printErase(p *printer, rep *erased, hint string) {
 	case rep.Database && rep.DryRun:
 		p.line("would delete %s; nothing was deleted, say --yes to do it", what)
 		return
+	case rep.Unfinished:
+		p.line("deleted %s, or part of it: the same command again goes on", what)
+		return
 	case rep.Database:
 		p.line("deleted %s (%s)", what, rep.Took.Round(time.Millisecond))
-		p.line("not reached: %s", databaseKeeps)
-		return
+	default:
+		p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 	case !rep.matched():
 		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)",
 			size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
@@ -256,14 +267,10 @@ func printErase(p *printer, rep *erased, hint string) {
 		p.line("would erase %s; nothing was erased, say --yes to do it", what)
 		return
 	}
-	p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 	if rep.Bucket {
 		p.line("the bucket is erased, too: no moment before this one can be restored from it")
 	}
 	for _, left := range rep.Left {
 		p.line("not reached: %s", left)
-	}
-	for _, name := range rep.Tails {
-		p.line("not erased: %s, which has what a bucket has not", name)
 	}
 }

@@ -23,7 +23,7 @@ import (
 const databaseKeeps = "the tables' files (dead rows until VACUUM FULL), the write-ahead log, replicas, backups and dumps that were made before, and ids of deleted threads, which are remembered so that late writes are refused"
 
 // eraseDatabase is the command in the tables of a database: it deletes what erase erases in a directory. A call that is repeated goes
-// on where one was interrupted: the threads go behind all that is found by them.
+// on where one was interrupted: the threads go behind all that is found by them. With an error the report is nil if nothing was deleted.
 func (a *app) eraseDatabase(ctx context.Context, e *eraseFlags, o *admin.EraseOptions) (rep *erased, err error) {
 	if err := rules.ValidateErase(o.Threads, o.Items); err != nil {
 		return nil, err
@@ -57,8 +57,16 @@ func (a *app) eraseDatabase(ctx context.Context, e *eraseFlags, o *admin.EraseOp
 	if err != nil {
 		return nil, err
 	}
-	rep = &erased{EraseReport: &admin.EraseReport{DryRun: o.DryRun, FreeBytes: -1}, Database: true}
+	rep = &erased{EraseReport: &admin.EraseReport{DryRun: o.DryRun, BytesBefore: -1, BytesAfter: -1, FreeBytes: -1, Left: []string{databaseKeeps}}, Database: true}
 	rep.Threads, rep.Items = []disk.ErasedThread{}, []disk.ErasedItems{}
+	defer func() {
+		if rep != nil && len(found.Found)+len(found.Children)+found.Unreadable > 0 {
+			rep.Beside = &found
+		}
+		if rep != nil {
+			rep.Took = time.Since(start)
+		}
+	}()
 	for _, id := range slices.Concat(found.Children, threads) {
 		t, err := in.erasedThread(ctx, id)
 		if err != nil {
@@ -73,30 +81,27 @@ func (a *app) eraseDatabase(ctx context.Context, e *eraseFlags, o *admin.EraseOp
 			return nil, err
 		}
 		doomed = append(doomed, ops...)
-		rep.Items = append(rep.Items, disk.ErasedItems{Prefix: prefix, Namespaces: namespaces, Items: len(ops)})
+		rep.Items = append(rep.Items, disk.ErasedItems{Prefix: prefix, Namespaces: namespaces, Items: len(ops), Bytes: -1})
 	}
 	if !o.DryRun {
 		beside.DryRun = false
-		if found, err = server.RemoveBeside(ctx, beside); err != nil {
-			return nil, err
+		gone, err := server.RemoveBeside(ctx, beside)
+		if err == nil {
+			found, err = gone, in.deleteThreads(ctx, gone, threads)
 		}
-		if err := in.deleteThreads(ctx, found, threads); err != nil {
-			return nil, err
+		if err == nil {
+			err = in.batched(ctx, doomed)
 		}
-		if err := in.batched(ctx, doomed); err != nil {
-			return nil, err
+		if rep.Unfinished = err != nil; err != nil {
+			return rep, err
 		}
 	}
-	if len(found.Found)+len(found.Children)+found.Unreadable > 0 {
-		rep.Beside = &found
-	}
-	rep.Took = time.Since(start)
 	return rep, nil
 }
 
 // erasedThread says what there is of a thread.
 func (in *stores) erasedThread(ctx context.Context, id string) (t disk.ErasedThread, err error) {
-	t.ThreadID = id
+	t.ThreadID, t.Bytes = id, -1
 	info, ok, err := saver.ThreadOf(ctx, in.saver, id)
 	if err != nil {
 		return t, err
@@ -124,7 +129,7 @@ func (in *stores) erasedThread(ctx context.Context, id string) (t disk.ErasedThr
 // below returns what deletes the items below a prefix, and the number of their namespaces.
 func (in *stores) below(ctx context.Context, prefix []string) (ops []store.Op, namespaces int, err error) {
 	at := map[string]bool{}
-	for item, err := range in.items.(store.Scanner).Scan(ctx, store.Query{Prefix: prefix}) { // openDatabase's is one
+	for item, err := range in.items.(store.Scanner).Scan(ctx, store.Query{Prefix: prefix, NoRefresh: true}) { // openDatabase's is one
 		if err != nil {
 			return nil, 0, err
 		}
@@ -134,10 +139,15 @@ func (in *stores) below(ctx context.Context, prefix []string) (ops []store.Op, n
 	return ops, len(at), nil
 }
 
-// deleteThreads deletes the checkpoints of threads and the signals to them, children first; behind these what is noted of them.
+// deleteThreads deletes the checkpoints of threads and the signals to them, children first; behind these what is noted of them. A
+// thread that was found by its metadata is not found again once it is deleted, so the signals go before it, and those that came
+// meanwhile behind it.
 func (in *stores) deleteThreads(ctx context.Context, found server.BesideReport, threads []string) error {
 	each := func(ids []string) error {
 		for _, id := range ids {
+			if err := pregel.DeleteSignals(ctx, in.items, id); err != nil {
+				return err
+			}
 			if err := in.saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
 				return err
 			}

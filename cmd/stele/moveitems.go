@@ -119,7 +119,9 @@ func (a *app) openStores(ctx context.Context, dir string, readOnly bool) (*store
 	if err != nil {
 		return nil, err
 	}
-	access.Options.ReadOnly = readOnly
+	if access.Options.ReadOnly = readOnly; readOnly {
+		access.Options.Replica = disk.Replica{} // nothing is written to the bucket
+	}
 	d, err := disk.Open(dir, access.Options)
 	if err != nil {
 		return nil, err

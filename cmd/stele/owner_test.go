@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -107,7 +108,7 @@ func TestAsCommand(t *testing.T) {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("to run commands as several users takes root")
+		t.Skip("LEFT OUT: to run commands as several users takes root")
 	}
 }
 
@@ -285,6 +286,9 @@ func TestCommandsOfRootKeepTheOwner(t *testing.T) {
 			}
 			goesOn(t, dir, made, bucket...)
 		})
+	}
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return // some steps were left out
 	}
 	var missing []string
 	for _, cmd := range commands((&app{}).root()) {

@@ -111,6 +111,11 @@ func TestReplica(t *testing.T) {
 			}
 			run("compact", newest)
 
+			for _, dry := range []string{"erase-user", "move-items"} {
+				if _, errOut, code := stele(t, append([]string{dry, w.dir, "--identity", "ada", "--replica", address}, args...)...); code != exitFound || errOut != "" {
+					t.Errorf("%s: %d %s", dry, code, errOut)
+				}
+			}
 			if out := run("erase", "--yes", w.dir, "--thread", "alice", "--replica", address); !strings.Contains(out, "not reached: directories of other machines") || strings.Contains(out, "versions") {
 				t.Errorf("erase says %s", out)
 			}
@@ -345,7 +350,7 @@ func TestReplicaTimes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	serve := []string{"serve", dir, "--idle-exit", "1ms"}
 	bucket := slices.Clip(append(serve, "--replica", address))
-	if _, errOut, code := stele(t, append(bucket, "--replica-ttl", "7s", "--replica-keep", "24h", "--replica-interval", "2s", "--replica-max-lag", "3s")...); code != exitDone {
+	if _, errOut, code := stele(t, append(bucket, "--replica-ttl", "7s", "--replica-keep", "24h", "--replica-interval", "2s")...); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	var st replicaStatus
@@ -361,9 +366,25 @@ func TestReplicaTimes(t *testing.T) {
 	if r := o.Replica; r.Bucket == nil || r.TTL != times.TTL || r.Keep != times.Keep || r.Interval != times.Interval || r.MaxLag != times.MaxLag || r.Mode != "bounded" || !r.AcceptLoss {
 		t.Errorf("%+v", r)
 	}
-	for _, wrong := range [][]string{append(bucket, "--replica-ttl", "48h"), append(bucket, "--replica-interval=-1s"), append(serve, "--replica-keep", "1h")} {
-		if _, errOut, code := stele(t, wrong...); code != exitFailed || !strings.Contains(errOut, "replica") && !strings.Contains(errOut, "lease") {
-			t.Errorf("%q: exit code %d: %s", wrong, code, errOut)
+	for _, wrong := range []struct {
+		args []string
+		says string
+	}{
+		{append(bucket, "--replica-ttl", "48h"), "lease"},
+		{append(bucket, "--replica-interval=-1s"), "--replica-interval -1s"},
+		{append(bucket, "--replica-keep", "0"), "--replica-keep 0s"},
+		{append(bucket, "--replica-max-lag", "3s"), "--replica-max-lag does nothing but in mode bounded"},
+		{append(bucket, "--replica-mode", "sync", "--replica-interval", "2s"), "--replica-interval does nothing in mode sync"},
+		{append(serve, "--replica-keep", "1h"), "--replica-keep: --replica is missing"},
+		{append(serve, "--replica-ttl=-1s"), "--replica-ttl: --replica is missing"},
+	} {
+		if _, errOut, code := stele(t, wrong.args...); code != exitFailed || !strings.Contains(errOut, wrong.says) {
+			t.Errorf("%q: exit code %d: %s", wrong.args, code, errOut)
 		}
+	}
+	others, err := a.flags.access()
+	must(t, err)
+	if keep := others.Options.Replica.Keep; keep < 100*365*24*time.Hour {
+		t.Errorf("a command that is not serve keeps %v, and undoes what serve was told", keep)
 	}
 }

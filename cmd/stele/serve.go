@@ -64,6 +64,9 @@ have begun are finished and answered. Killed, it loses nothing that it acknowled
 			if len(args) > 0 {
 				dir = args[0]
 			}
+			if err := a.checkReplicaFlags(cmd, &f); err != nil {
+				return err
+			}
 			return a.serve(cmd.Context(), dir, &f)
 		},
 	}
@@ -233,6 +236,33 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	return onDisk(dir, d, log)
 }
 
+// checkReplicaFlags refuses flags that say something about a bucket and would do nothing.
+func (a *app) checkReplicaFlags(cmd *cobra.Command, f *serveFlags) error {
+	follows := f.follow || f.takeOver
+	for _, flag := range []struct {
+		name  string
+		value time.Duration
+		idle  bool
+		where string
+	}{
+		{"replica-interval", f.replica.Interval, f.replicaMode == string(replica.Sync) && !follows, "in mode sync, but with --follow and --take-over"},
+		{"replica-max-lag", f.replica.MaxLag, f.replicaMode != string(replica.Bounded), "but in mode bounded"},
+		{"replica-ttl", f.replica.TTL, false, ""},
+		{"replica-keep", f.replica.Keep, false, ""},
+	} {
+		switch {
+		case !cmd.Flags().Changed(flag.name):
+		case a.flags.replica == "":
+			return fmt.Errorf("--%s: --replica is missing: name the bucket", flag.name)
+		case flag.value <= 0:
+			return fmt.Errorf("--%s %v: it must be more than 0", flag.name, flag.value)
+		case flag.idle:
+			return fmt.Errorf("--%s does nothing %s", flag.name, flag.where)
+		}
+	}
+	return nil
+}
+
 // servedOptions are those of a store in a directory.
 func (a *app) servedOptions(f *serveFlags, log *slog.Logger) (o disk.Options, err error) {
 	access, err := a.flags.access()
@@ -245,9 +275,6 @@ func (a *app) servedOptions(f *serveFlags, log *slog.Logger) (o disk.Options, er
 		return o, err
 	}
 	times := f.replica
-	if o.Replica.Bucket == nil && max(times.Interval, times.MaxLag, times.TTL, times.Keep) > 0 {
-		return o, errors.New("a time of the replica is given, and --replica is missing: name the bucket")
-	}
 	times.Bucket, times.AcceptLoss = o.Replica.Bucket, f.acceptLoss
 	times.Mode, err = choose("replica-mode", f.replicaMode, replicaModes)
 	o.Replica = times

@@ -84,11 +84,14 @@ func (d *dir) open() error {
 		return refused(&fs.PathError{Op: "open", Path: d.root, Err: syscall.ENOTDIR})
 	}
 	// Who may only read needs none.
-	if err := os.Mkdir(filepath.Join(d.root, tempDir), dirMode); err == nil {
-		d.marked = true
+	made := os.Mkdir(filepath.Join(d.root, tempDir), dirMode)
+	if made == nil || errors.Is(made, fs.ErrExist) { // a crash of root may have left it before it was given away
 		if err := vfs.KeepOwner(filepath.Join(d.root, tempDir), d.root); err != nil {
 			return refused(err)
 		}
+	}
+	if made == nil {
+		d.marked = true
 		return d.syncDir(d.root)
 	}
 	names, err := vfs.OS{}.List(filepath.Join(d.root, tempDir))
@@ -151,15 +154,24 @@ func (d *dir) mkdirs(at string) error {
 	return err
 }
 
-// mkdir makes a directory, unless it is there. Its owner is that of the root: whoever made the one above may not have
-// given that away yet.
+// mkdir makes a directory, unless it is there. Its owner is that of the root. What root makes gets its name when it has the owner: a
+// crash leaves nothing in place that the owner cannot write to.
 func (d *dir) mkdir(at string) error {
-	err := os.Mkdir(at, dirMode)
+	made := at
+	if os.Geteuid() == 0 {
+		made = filepath.Join(d.root, tempDir, rand.Text())
+	}
+	err := os.Mkdir(made, dirMode)
+	if err == nil && made != at {
+		if err = vfs.KeepOwner(made, d.root); err == nil {
+			err = os.Rename(made, at)
+		}
+		if err != nil {
+			_ = os.Remove(made) // or an open does
+		}
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
-	}
-	if err == nil {
-		err = vfs.KeepOwner(at, d.root)
 	}
 	return err
 }

@@ -15,9 +15,12 @@ type Keeper interface {
 type Kept struct {
 	// Versions: they stay, as versions that whoever has the right to may read.
 	Versions bool
-	// Locked is how old a version must be before anybody can remove it; 0: it can be removed at once.
-	Locked time.Duration
-	// Expires is how long after that the bucket removes a version by itself, at the earliest; 0: never.
+	// Locks: versions may be locked, so that they cannot be removed. Default is the lock that the bucket says it gives to new ones, in
+	// words; empty: none. The lock of each version is not asked for.
+	Locks   bool
+	Default string
+	// Expires is how long after an object was deleted or overwritten a rule of the bucket removes the version, unless that is locked;
+	// 0: none does that is for all objects of the store.
 	Expires time.Duration
 	// Unknown is what the bucket did not tell, and why, as the end of a sentence that begins with "it does not say"; empty if it told all.
 	Unknown string
@@ -31,9 +34,8 @@ func KeptBy(ctx context.Context, b Bucket) Kept {
 	return Kept{Unknown: "whether it keeps versions"}
 }
 
-// Words says what is left of objects that were deleted at a time, and until when; "" if nothing is.
+// Words says what is left of objects that were deleted at a time, and what the bucket says of its end; "" if nothing is.
 func (k Kept) Words(deleted time.Time) string {
-	on := func(d time.Duration) string { return deleted.Add(d).UTC().Format(time.DateOnly) }
 	said := "the bucket keeps versions of what was deleted there"
 	switch {
 	case !k.Versions && k.Unknown == "":
@@ -41,12 +43,15 @@ func (k Kept) Words(deleted time.Time) string {
 	case !k.Versions:
 		return "the bucket may keep versions of what was deleted there: it does not say " + k.Unknown
 	case k.Expires > 0:
-		said += ", until about " + on(max(k.Expires, k.Locked))
+		said += ", which a rule of it removes from about " + deleted.Add(k.Expires).UTC().Format(time.DateOnly) + " on"
 	default:
 		said += ", until somebody removes them"
 	}
-	if k.Locked > 0 {
-		said += "; nobody can remove them before " + on(k.Locked)
+	if k.Locks {
+		said += "; they may be locked, each in its own way, which was not asked"
+	}
+	if k.Default != "" {
+		said += " (new ones get " + k.Default + ")"
 	}
 	if k.Unknown != "" {
 		said += "; it does not say " + k.Unknown

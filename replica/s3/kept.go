@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func (s *store) Kept(ctx context.Context) bucket.Kept {
 	lock, err := s.api.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &s.bucket})
 	switch {
 	case err == nil:
-		k.Locked = lockedFor(lock.ObjectLockConfiguration)
+		k.Locks, k.Default = locks(lock.ObjectLockConfiguration)
 	case codeOf(err) != "ObjectLockConfigurationNotFoundError":
 		unknown = append(unknown, "whether they are locked (s3:GetBucketObjectLockConfiguration: "+codeOf(err)+")")
 	}
@@ -55,13 +56,19 @@ func codeOf(err error) string {
 	return "no answer"
 }
 
-// lockedFor is how long the lock of a bucket keeps a new version.
-func lockedFor(c *types.ObjectLockConfiguration) time.Duration {
-	if c == nil || c.Rule == nil || c.Rule.DefaultRetention == nil {
-		return 0
+// locks says whether versions may be locked, and with which lock new ones begin, in words; "" if they begin without.
+func locks(c *types.ObjectLockConfiguration) (may bool, first string) {
+	if c == nil || c.ObjectLockEnabled != types.ObjectLockEnabledEnabled {
+		return false, ""
+	}
+	if c.Rule == nil || c.Rule.DefaultRetention == nil {
+		return true, ""
 	}
 	r := c.Rule.DefaultRetention
-	return time.Duration(aws.ToInt32(r.Days))*day + time.Duration(aws.ToInt32(r.Years))*366*day
+	if n := aws.ToInt32(r.Years); n > 0 {
+		return true, fmt.Sprintf("%s, %d years from when they are made", r.Mode, n)
+	}
+	return true, fmt.Sprintf("%s, %d days from when they are made", r.Mode, aws.ToInt32(r.Days))
 }
 
 // expire is after how long the rules remove a version of every object of the log; 0 if they do not.

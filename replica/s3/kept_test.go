@@ -33,7 +33,7 @@ func keeps(t *testing.T, endpoint string) bucket.Bucket {
 		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}}); err != nil {
 		t.Fatal(err)
 	}
-	if k := bucket.KeptBy(t.Context(), b); !k.Versions || k.Locked+k.Expires != 0 {
+	if k := bucket.KeptBy(t.Context(), b); !k.Versions || k.Locks || k.Expires != 0 {
 		t.Errorf("with versions: %+v", k)
 	}
 	return b
@@ -66,8 +66,9 @@ func TestKept(t *testing.T) {
 		"denied":               {"AccessDenied", "", "", bucket.Kept{Unknown: "whether it keeps versions (s3:GetBucketVersioning: AccessDenied)"}},
 		"without a rule":       {enabled, "ObjectLockConfigurationNotFoundError", "NoSuchLifecycleConfiguration", bucket.Kept{Versions: true}},
 		"suspended":            {suspended, "ObjectLockConfigurationNotFoundError", "NoSuchLifecycleConfiguration", bucket.Kept{Versions: true}},
-		"locked for days":      {enabled, lock("<Days>3</Days>"), "NoSuchLifecycleConfiguration", bucket.Kept{Versions: true, Locked: 3 * day}},
-		"locked for years":     {enabled, lock("<Years>1</Years>"), rules(rule(of(""), "Enabled", week)), bucket.Kept{Versions: true, Locked: 366 * day, Expires: 7 * day}},
+		"locked for days":      {enabled, lock("<Days>3</Days>"), "NoSuchLifecycleConfiguration", bucket.Kept{Versions: true, Locks: true, Default: "COMPLIANCE, 3 days from when they are made"}},
+		"locked for years":     {enabled, lock("<Years>1</Years>"), rules(rule(of(""), "Enabled", week)), bucket.Kept{Versions: true, Locks: true, Default: "COMPLIANCE, 1 years from when they are made", Expires: 7 * day}},
+		"locked by somebody":   {enabled, "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>", "NoSuchLifecycleConfiguration", bucket.Kept{Versions: true, Locks: true}},
 		"expire":               {enabled, "ObjectLockConfigurationNotFoundError", rules(rule(of("p"), "Enabled", week)), bucket.Kept{Versions: true, Expires: 7 * day}},
 		"by an old rule":       {enabled, "ObjectLockConfigurationNotFoundError", rules(rule("<Prefix>p/</Prefix>", "Enabled", week)), bucket.Kept{Versions: true, Expires: 7 * day}},
 		"elsewhere":            {enabled, "ObjectLockConfigurationNotFoundError", rules(rule(of("q/"), "Enabled", week), rule(of("p/e"), "Enabled", week)), bucket.Kept{Versions: true}},

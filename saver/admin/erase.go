@@ -48,8 +48,8 @@ type EraseReport struct {
 	Took        time.Duration `json:"took_ns"`
 	// Bucket: the log is kept in a bucket, which was erased too: no moment before this one can be restored.
 	Bucket bool `json:"bucket,omitempty"`
-	// Left says, in sentences, what the bucket keeps all the same, until when, and what else of its store lies elsewhere; see
-	// LeftOfBucket.
+	// Left says, in sentences, what the bucket says it keeps all the same, and what else of its store lies elsewhere; see
+	// LeftOf.
 	Left []string `json:"left,omitempty"`
 	// Tails are files of the directory that are not erased: each has records that another leader's lineage has not.
 	Tails []string `json:"tails,omitempty"`
@@ -155,21 +155,15 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	if rep.FreeBytes, err = held.FreeSpace(dir); err != nil {
 		rep.FreeBytes = -1
 	}
-	names, err := held.List(dir)
-	if err != nil {
+	if rep.Tails, err = tails(d); err != nil {
 		return nil, err
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, engine.TailSuffix) {
-			rep.Tails = append(rep.Tails, name)
-		}
 	}
 	rep.Bucket = d.Health().Replica != nil && !o.DryRun
 	if !o.DryRun {
 		if err := d.EraseRequest(ctx, req); err != nil {
 			return nil, err
 		}
-		rep.Left = LeftOfBucket(ctx, d)
+		rep.Left = LeftOf(ctx, d)
 	}
 	if rep.BytesAfter, err = dirBytes(held, dir); err != nil {
 		return nil, err
@@ -181,17 +175,35 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 // askTime bounds how long a bucket is asked what it keeps.
 const askTime = 10 * time.Second
 
-// LeftOfBucket says, in sentences, what an erasure does not reach because the log of the store is kept in a bucket, as far as the
-// bucket tells within 10 s: versions that it keeps, and until when, and the directories of other machines. It is nil for a store
-// without a bucket.
-func LeftOfBucket(ctx context.Context, d *disk.Saver) []string {
+// tails are the files of the directory with records that another leader's lineage has not.
+func tails(d *disk.Saver) (tails []string, err error) {
+	e := d.Inside().Engine
+	names, err := e.Held.List(e.Dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, engine.TailSuffix) {
+			tails = append(tails, name)
+		}
+	}
+	return tails, err
+}
+
+// LeftOf says, in sentences, what an erasure of the store, which was made just now, does not reach because its log is kept in a
+// bucket: the directories of other machines; what the bucket says of versions that it keeps, within 10 s; and tails. It is nil for a
+// store without a bucket and tails.
+func LeftOf(ctx context.Context, d *disk.Saver) (left []string) {
+	switch names, err := tails(d); {
+	case err != nil:
+		left = append(left, "files diverged-*.tail, if there are any: "+err.Error())
+	case len(names) > 0:
+		left = append(left, "what a bucket has not: "+strings.Join(names, ", "))
+	}
 	b := d.Inside().Engine.Opts.Replica.Bucket
 	if b == nil {
-		return nil
+		return left
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	left := []string{"directories of other machines, until their program has followed the log and compacted, or they are removed"}
+	left = append(left, "directories of other machines, until their program has followed the log and compacted, or they are removed")
 	if said := bucket.KeptBy(ctx, b).Words(time.Now()); said != "" {
 		left = append(left, said)
 	}

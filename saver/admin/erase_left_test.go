@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,15 +24,15 @@ type keeping struct {
 func (k keeping) Kept(context.Context) bucket.Kept { return k.kept }
 
 // TestEraseSaysWhatIsLeft: the report of an erasure names what the bucket keeps, and the directories of other machines; without a
-// bucket neither.
+// bucket neither. It names the tails of others' lineages.
 func TestEraseSaysWhatIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		bucket bucket.Bucket
 		want   []string // in each sentence
 	}{
-		"no bucket":       {nil, nil},
+		"no bucket":       {nil, []string{"diverged-7.tail"}},
 		"keeps nothing":   {keeping{buckettest.NewSim(nil), bucket.Kept{}}, []string{"other machines"}},
-		"keeps versions":  {keeping{buckettest.NewSim(nil), bucket.Kept{Versions: true, Expires: 24 * time.Hour}}, []string{"other machines", "keeps versions of what was deleted there, until about 20"}},
+		"keeps versions":  {keeping{buckettest.NewSim(nil), bucket.Kept{Versions: true, Expires: 24 * time.Hour}}, []string{"other machines", "keeps versions of what was deleted there, which a rule of it removes from about 20"}},
 		"does not say it": {buckettest.NewSim(nil), []string{"other machines", "may keep versions"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,6 +45,11 @@ func TestEraseSaysWhatIsLeft(t *testing.T) {
 					t.Error(err)
 				}
 			}()
+			if name == "no bucket" {
+				if err := os.WriteFile(filepath.Join(d.Inside().Engine.Dir, "diverged-7.tail"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if _, err := d.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{ID: "1"}, nil, nil); err != nil {
 				t.Fatal(err)
 			}

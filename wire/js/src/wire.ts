@@ -53,6 +53,9 @@ function refuseHalves(name: string, value: unknown): void {
   }
 }
 
+/** callers are the names that callers have for parameters. */
+const callers: Record<string, string> = { thread: "thread_id", ns: "checkpoint_ns", id: "checkpoint_id", to: "the id of the target thread" };
+
 /** request is the frame of a request. */
 export function request(id: number, method: string, params: Fields, maxFrame: number): Uint8Array {
   let body;
@@ -61,7 +64,7 @@ export function request(id: number, method: string, params: Fields, maxFrame: nu
   } catch (cause) {
     throw new InvalidArgumentError(`an argument of ${method} cannot be sent: ${String(cause)}`, { cause });
   }
-  refuseHalves(method, params); // what was encoded has no circles
+  for (const [name, value] of Object.entries(params)) refuseHalves(callers[name] ?? name, value); // what was encoded has no circles
   if (body.length > maxFrame) {
     throw new TooLargeError(`a call of ${method} has ${body.length} bytes, and the server takes ${maxFrame}`);
   }

@@ -990,9 +990,13 @@ def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
     with SteleSaver.from_url(server.url) as saver:
         for half in ("\ud800", "\udc00" + "a" * 60):
             with pytest.raises(
-                errors.InvalidArgumentError, match="^thread has half of a character"
+                errors.InvalidArgumentError, match="^thread_id has half of a character"
             ):
                 saver.delete_thread(half)
+            with pytest.raises(
+                errors.InvalidArgumentError, match="^the id of the target thread has"
+            ):
+                saver.copy_thread("t", half)
             for namespace, key in ((("n", half), "k"), (("n",), half)):
                 with pytest.raises(
                     errors.InvalidArgumentError,

@@ -137,13 +137,13 @@ test("an id with half of a character is refused, and shares no thread with anoth
   for (const rest of ["", "a".repeat(60)]) {
     const [one, other] = [at(`\ud800${rest}`), at(`\udbff${rest}`)];
     for (const config of [one, other, { configurable: { thread_id: "t", checkpoint_ns: `\udc00${rest}` } }]) {
-      const refused = { name: "InvalidArgumentError", message: expect.stringMatching(/^(thread|ns) has half of a character/) as string };
+      const refused = { name: "InvalidArgumentError", message: expect.stringMatching(/^(thread_id|checkpoint_ns) has half of a character/) as string };
       await expect(saver.put(config, emptyCheckpoint(), meta({}), {})).rejects.toMatchObject(refused);
       await expect(saver.getTuple(config)).rejects.toMatchObject(refused);
       await expect(all(saver, config, {})).rejects.toMatchObject(refused);
     }
-    await expect(saver.deleteThread(`\ud800${rest}`)).rejects.toThrow("thread has half of a character");
-    await expect(saver.copyThread("t", `\ud800${rest}`)).rejects.toThrow("to has half of a character");
+    await expect(saver.deleteThread(`\ud800${rest}`)).rejects.toThrow("thread_id has half of a character");
+    await expect(saver.copyThread("t", `\ud800${rest}`)).rejects.toThrow("the id of the target thread has half of a character");
   }
   expect(await all(saver, {}, {})).toEqual([]);
 });

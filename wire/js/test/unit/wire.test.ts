@@ -20,7 +20,9 @@ test("a request over the limit, or of what cannot be encoded, is refused", () =>
 test("half of a character is refused by the name of its parameter, in short text and in long", () => {
   for (const half of ["\ud800", `${"a".repeat(59)}\udc00`, `\ud83d${"a".repeat(60)}`]) {
     const refused: [string, Record<string, unknown>][] = [
-      ["thread", { thread: half }],
+      ["thread_id", { thread: half }],
+      ["checkpoint_ns", { thread: "t", ns: half }],
+      ["the id of the target thread", { thread: "t", to: half }],
       ["namespace", { ops: [{ op: "put", namespace: ["a", half], key: "k" }] }],
       ["key", { ops: [{ op: "get", namespace: ["a"], key: half }] }],
       ["a name in versions", { checkpoint: { versions: { [half]: 1 } } }],

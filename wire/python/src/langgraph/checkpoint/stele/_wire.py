@@ -42,6 +42,15 @@ Params = dict[str, Any]
 Message = list[Any]
 
 
+# What callers call a parameter.
+_CALLERS: Final = {
+    "thread": "thread_id",
+    "ns": "checkpoint_ns",
+    "id": "checkpoint_id",
+    "to": "the id of the target thread",
+}
+
+
 def _half(name: str, value: Any) -> str | None:
     """The name of a text in value that has half of a character."""
     if isinstance(value, str):
@@ -60,7 +69,8 @@ def request(number: int, method: str, params: Params, max_frame: int) -> bytes:
     try:
         body = ormsgpack.packb((REQUEST, number, method, (params,)))
     except (TypeError, ValueError) as error:
-        if half := _half(method, params):
+        named = {_CALLERS.get(name, name): value for name, value in params.items()}
+        if half := _half(method, named):
             raise InvalidArgumentError(
                 f"{half} has half of a character (a lone surrogate), which is no text; "
                 "mend it where it is decoded, or leave it out"
