@@ -25,6 +25,7 @@ var (
 
 // addRoutes makes the table of operations, and the mux of it.
 func (s *Server) addRoutes() error {
+	aboutThread := []string{"include", "stele_values"} // of an answer that is a thread
 	s.routes = []route{
 		{method: "GET", path: "/{$}", open: true, query: []string{"check_db", "leads"}, handle: s.operator.ok},
 		{method: "GET", path: "/ok", open: true, query: []string{"check_db", "leads"}, handle: s.operator.ok},
@@ -57,19 +58,19 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest,
 			in: record(need("version", integer))},
 
-		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
+		{method: "POST", path: "/threads", resource: "threads", action: "create", query: aboutThread, handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
 			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
 		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: s.threads.search},
 		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: record(threadFilter...), handle: s.threads.count},
 		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: s.threads.prune,
 			in: record(need("thread_ids", list(identifier("thread"))), may("strategy", oneOf("delete", "keep_latest")))},
 		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read",
-			query: []string{"include", "stele_values"}, handle: with(s.threads.ofPath, s.threads.show)},
-		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: s.threads.patch,
+			query: aboutThread, handle: with(s.threads.ofPath, s.threads.show)},
+		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", query: aboutThread, handle: s.threads.patch,
 			in: record(may("metadata", object), may("ttl", aTTL))},
 		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: with(s.threads.ofPath, s.threads.delete)},
 		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.storage)},
-		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: s.threads.copyOf, in: anything, optional: true},
+		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", query: aboutThread, handle: s.threads.copyOf, in: anything, optional: true},
 		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read",
 			query: []string{"subgraphs", "stele_values"}, handle: s.threads.getState},
 		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: with(s.threads.ofPath, s.threads.updateState),

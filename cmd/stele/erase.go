@@ -51,7 +51,8 @@ was deleted, too.
 
 With --postgres it deletes from the tables of a database, and servers and workers may be at
 work: a run on one of the threads that has not ended is cancelled, and waited for. Dead rows
-keep bytes until VACUUM FULL, and the write-ahead log until its files are used again.
+keep bytes until VACUUM FULL, and the write-ahead log until its files are used again. To count
+items it reads them; what has expired goes, and is not counted.
 
 A bucket that keeps the log of the store (--replica) is erased, too; if it keeps versions, the
 report says so. Backups are not reached, nor copies of the directory, nor those of other

@@ -126,7 +126,8 @@ func (in *stores) erasedThread(ctx context.Context, id string) (t disk.ErasedThr
 	return t, nil
 }
 
-// below returns what deletes the items below a prefix, and the number of their namespaces.
+// below returns what deletes the items below a prefix, and the number of their namespaces. It reads their values, too: a store has no
+// other list.
 func (in *stores) below(ctx context.Context, prefix []string) (ops []store.Op, namespaces int, err error) {
 	at := map[string]bool{}
 	for item, err := range in.items.(store.Scanner).Scan(ctx, store.Query{Prefix: prefix, NoRefresh: true}) { // openDatabase's is one

@@ -61,7 +61,8 @@ type dir struct {
 // and listings would be late. Conditions hold even then. What a Get returns may not be durable
 // yet if its Put has not returned.
 //
-// What root makes belongs to the owner of the directory, who goes on with it.
+// What root makes belongs to the owner of the directory, who goes on with it. If root is killed when it has just made a directory
+// below, that may stay root's: chown it.
 //
 // A file system that hangs ends no call. A call whose context ends returns, with an unknown
 // outcome, while the system may still do what it was asked for.
@@ -154,24 +155,15 @@ func (d *dir) mkdirs(at string) error {
 	return err
 }
 
-// mkdir makes a directory, unless it is there. Its owner is that of the root. What root makes gets its name when it has the owner: a
-// crash leaves nothing in place that the owner cannot write to.
+// mkdir makes a directory, unless it is there. Its owner is that of the root: whoever made the one above may not have
+// given that away yet.
 func (d *dir) mkdir(at string) error {
-	made := at
-	if os.Geteuid() == 0 {
-		made = filepath.Join(d.root, tempDir, rand.Text())
-	}
-	err := os.Mkdir(made, dirMode)
-	if err == nil && made != at {
-		if err = vfs.KeepOwner(made, d.root); err == nil {
-			err = os.Rename(made, at)
-		}
-		if err != nil {
-			_ = os.Remove(made) // or an open does
-		}
-	}
+	err := os.Mkdir(at, dirMode)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
+	}
+	if err == nil {
+		err = vfs.KeepOwner(at, d.root)
 	}
 	return err
 }
