@@ -58,8 +58,9 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest,
 			in: record(need("version", integer))},
 
-		{method: "POST", path: "/threads", resource: "threads", action: "create", query: aboutThread, handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
-			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
+		{method: "POST", path: "/threads", resource: "threads", action: "create", query: aboutThread, handle: s.threads.create, in: record(
+			may("thread_id", identifier("thread")), may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")),
+			may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
 		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: s.threads.search},
 		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: record(threadFilter...), handle: s.threads.count},
 		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: s.threads.prune,
@@ -70,7 +71,8 @@ func (s *Server) addRoutes() error {
 			in: record(may("metadata", object), may("ttl", aTTL))},
 		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: with(s.threads.ofPath, s.threads.delete)},
 		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.storage)},
-		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", query: aboutThread, handle: s.threads.copyOf, in: anything, optional: true},
+		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", query: aboutThread,
+			handle: s.threads.copyOf, in: anything, optional: true},
 		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read",
 			query: []string{"subgraphs", "stele_values"}, handle: s.threads.getState},
 		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: with(s.threads.ofPath, s.threads.updateState),

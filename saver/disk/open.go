@@ -320,8 +320,9 @@ func (s *Saver) Sync(ctx context.Context) error { return s.e.Sync(ctx) }
 // no point yet, from which it could be restored; fault.ErrFenced if another leads, and the bucket never gets all.
 func (s *Saver) SyncReplica(ctx context.Context) error { return s.e.SyncReplica(ctx) }
 
-// SyncEffects implements saver.EffectSyncer: it is SyncReplica, for who is about to do something outside the store that rests on the calls before, and must not be
-// done once more when the machine is lost; with Replica.LocalKeys it is Sync. Package pregel calls it for each key of an effect.
+// SyncEffects implements saver.EffectSyncer: it is SyncReplica, for who is about to do something outside the store that rests on the
+// calls before, and must not be done once more when the machine is lost; with Replica.LocalKeys it is Sync.
+// Package pregel calls it for each key of an effect.
 func (s *Saver) SyncEffects(ctx context.Context) error {
 	if s.e.Opts.Replica.LocalKeys {
 		return s.Sync(ctx)
