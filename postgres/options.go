@@ -27,7 +27,8 @@ type Options struct {
 	// does not bring the thread back in pieces. Zero is 30 days, negative not at all.
 	DeletedMemory time.Duration
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; 0 means for ever. Sweep deletes what is over it.
+	// otherwise; 0 means for ever. Sweep deletes what is over it. A thread that sleeps longer, or waits for a signal or
+	// a child for longer, goes too: give it saver.NoTTL.
 	DefaultTTL time.Duration
 	// StatementTimeout bounds each statement on the server, waiting for a lock included.
 	// Zero is 30 seconds, negative the server's own setting. A call that is over it fails

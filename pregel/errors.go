@@ -58,6 +58,8 @@ var (
 	// ErrGivenUp: all attempts at recovering a thread from one checkpoint are used up.
 	// Invoke with nil still runs what is left, and DiscardUnfinished drops it.
 	ErrGivenUp = errors.New("all attempts at recovery are used up")
+	// ErrOtherVersion matches every OtherVersionError.
+	ErrOtherVersion = errors.New("another version of the graph stored what this one does not know")
 	// ErrUnknownNode matches every UnknownNodeError.
 	ErrUnknownNode = errors.New("the graph does not have a node that is left to run")
 	// ErrCallMismatch matches every CallMismatchError.
@@ -417,8 +419,8 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // Is makes every UnfinishedError match ErrUnfinished.
 func (e *UnfinishedError) Is(target error) bool { return target == ErrUnfinished }
 
-// UnknownNodeError: an earlier run left nodes that the graph no longer has. It matches
-// ErrUnknownNode. Nothing was run or stored, and a graph that has the nodes can resume the
+// UnknownNodeError: an earlier run left nodes that the graph no longer has, or whose names a Migration gives to others. It
+// matches ErrUnknownNode. Nothing was run or stored, and a graph that has the nodes can resume the
 // thread. To drop their work, give new input with DiscardUnfinished, or use UpdateState,
 // which can also name the node to go on after. With Options.LangGraph missing nodes are
 // skipped.
@@ -434,6 +436,26 @@ func (e *UnknownNodeError) Error() string {
 
 // Is makes every UnknownNodeError match ErrUnknownNode.
 func (e *UnknownNodeError) Is(target error) bool { return target == ErrUnknownNode }
+
+// OtherVersionError: a program of another version has stored keys on a thread that this graph does not know, and
+// would be gone with the next checkpoint. It matches ErrOtherVersion. It is for graphs whose authors name versions
+// (Options.Version): usually this program is older, and was rolled back to. Nothing was run or stored. A Migration
+// from that version says what becomes of the keys; one without functions drops them. So does OnUnknown, of a typed
+// graph. A program of that version goes on as if nothing had been.
+type OtherVersionError struct {
+	ThreadID, Namespace, CheckpointID string
+	Version, Own                      string // that stored the thread, and of the graph
+	Keys                              []string
+}
+
+// Error names the thread, the versions and the keys, and says what to do.
+func (e *OtherVersionError) Error() string {
+	return fmt.Sprintf("thread %q, checkpoint %s of version %q: the keys %q are not known, and would be lost; %s", e.ThreadID, e.CheckpointID, e.Version,
+		e.Keys, adviceOf(e.Version, e.Own))
+}
+
+// Is makes every OtherVersionError match ErrOtherVersion.
+func (e *OtherVersionError) Is(target error) bool { return target == ErrOtherVersion }
 
 // NodeTimeoutError: an attempt of a node took too long, and its writes were discarded. It
 // matches ErrNodeTimeout. Default retry policies try again.
@@ -499,12 +521,32 @@ func (e *EncodeError) Unwrap() error { return e.Err }
 type StoredTypeError struct {
 	ThreadID, Namespace, CheckpointID string
 	Channel                           string
-	Err                               error
+	// Version is that of the program that stored it, "" if it is unknown, and Own that of the graph.
+	Version, Own string
+	// Through are the migrations that changed it since, with their functions.
+	Through []string
+	Err     error
 }
 
-// Error names the thread, the checkpoint and the channel.
+// Error names the thread, the checkpoint, the channel, and the versions, and says what to do.
 func (e *StoredTypeError) Error() string {
-	return fmt.Sprintf("thread %q, checkpoint %s: %v", e.ThreadID, e.CheckpointID, e.Err)
+	text := fmt.Sprintf("thread %q, checkpoint %s", e.ThreadID, e.CheckpointID)
+	if e.Version != "" {
+		text += fmt.Sprintf(" of version %q", e.Version)
+	}
+	if len(e.Through) > 0 {
+		text += ", after " + strings.Join(e.Through, " and ")
+	}
+	text += fmt.Sprintf(": %v", e.Err)
+	if e.Version != e.Own && e.Version != "" && len(e.Through) == 0 {
+		text += "; " + adviceOf(e.Version, e.Own)
+	}
+	return text
+}
+
+// adviceOf is what to do about a thread of a version that a graph of another one cannot go on with.
+func adviceOf(stored, own string) string {
+	return fmt.Sprintf("this program is version %q: give it a Migration from %q, or let a program of that version go on", own, stored)
 }
 
 // Unwrap returns the cause.

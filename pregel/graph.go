@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Name string // "" is "LangGraph"
 	// Version names the version of the graph, which each checkpoint that it stores has. "" is a
-	// fingerprint; see Graph.Version.
+	// fingerprint; see Graph.Version. A name of 12 hexadecimal digits counts as one: ErrOtherVersion does not come of it.
 	Version string
 	// Migrations bring threads of older versions to this one, by the version that is stored with their
 	// checkpoints. They form chains that end at Version.
@@ -140,6 +140,7 @@ type Graph struct {
 	untracked  bool
 	items      atomicStore // opts.Store, if Options.AtomicStore
 	version    string
+	endless    endless
 	migrations map[string]*Migration // by From
 	name       string                // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
 	attempts   attempts

@@ -149,15 +149,15 @@ func (j *judge) load(ctx context.Context) (threadState, error) {
 	if err := j.g.migrate(&j.saved.Checkpoint); err != nil {
 		return threadState{}, breaks(StageMigrate, "", "", err)
 	}
-	now, _, through, err := j.g.migrated(j.s, j.saved)
+	now, err := j.g.migrated(ctx, j.s, j.saved)
 	if err != nil {
 		return threadState{}, breaks(StageMigrate, "", "", err)
 	}
-	for _, how := range through {
-		j.v.adapted[how] = true
+	for _, m := range now.through {
+		j.v.adapted[m.label()] = true
 	}
 	t, err := j.g.load(ctx, j.s, j.saved) // which migrates what was stored: a copy without a note does not say that it was
-	j.saved = now
+	j.saved = now.tuple
 	var restore *channel.RestoreError
 	var persist *PersistError
 	switch {
@@ -167,6 +167,10 @@ func (j *judge) load(ctx context.Context) (threadState, error) {
 		return t, breaks(StageDecode, "", restore.Key, err)
 	case err != nil:
 		return t, breaks(StageLoad, "", "", err)
+	}
+	var other *OtherVersionError
+	if errors.As(t.drops, &other) {
+		return t, breaks(StageLoad, "", other.Keys[0], other)
 	}
 	for to, from := range t.renamed {
 		j.v.adapted[alias(from, to)] = true
@@ -187,7 +191,7 @@ func alias(from, to string) string { return fmt.Sprintf("alias %s → %s", from,
 // gone are the nodes that are left to run and that the graph does not have. A checkpoint without a note
 // has them as triggers with a value.
 func (j *judge) gone(t *threadState) []string {
-	gone := j.g.missing(t.noted)
+	gone := t.missing(j.g)
 	if t.noted == nil {
 		for name := range j.saved.Checkpoint.Values {
 			if node, ok := strings.CutPrefix(name, branchPrefix); ok && j.g.nodes[node] == nil && !slices.Contains(gone, node) {

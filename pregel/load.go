@@ -27,6 +27,9 @@ type threadState struct {
 	renamed map[string]string
 	// migrated are the channels that migrations have changed, and that are not stored like that.
 	migrated []string
+	// held are nodes that a migration leaves alone, see migrating.held.
+	held  []string
+	drops error // see wouldDrop; nil
 }
 
 // storedVersions are the versions of the channels whose values are stored under the names
@@ -53,13 +56,16 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if err := g.migrate(&saved.Checkpoint); err != nil {
 		return t, err
 	}
-	var changed []string
-	if saved, changed, _, err = g.migrated(s, saved); err != nil {
+	stored := versionOf(saved.Note)
+	now, err := g.migrated(ctx, s, saved)
+	if err != nil {
 		return t, err
 	}
+	saved = now.tuple
 	cp, renamed := g.withNewNames(saved.Checkpoint)
-	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
-	for _, name := range changed {
+	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed,
+		held: now.held}
+	for _, name := range now.changed {
 		t.migrated = append(t.migrated, g.newName(name))
 	}
 	if t.pending, err = g.loadPending(saved.PendingWrites); err != nil {
@@ -68,10 +74,41 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if err := g.checkStored(ctx, saved); err != nil {
 		return t, err
 	}
+	t.drops = g.wouldDrop(saved)
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
-		return t, unreadable(saved, err)
+		return t, g.unreadable(saved, stored, now.through, err)
 	}
 	return t, nil
+}
+
+// wouldDrop returns an OtherVersionError if a program of another version has stored keys that the graph does not know, and nobody says
+// that they may go. Who gives versions no names is not asked: each change is another version then.
+func (g *Graph) wouldDrop(saved *saver.Tuple) error {
+	stored := versionOf(saved.Note)
+	if stored == "" || stored == g.version || isFingerprint(stored) || g.opts.Version == "" || g.opts.LangGraph || g.spec.CheckStored != nil {
+		return nil
+	}
+	unknown := unknownKeys(g, saved)
+	maps.DeleteFunc(unknown, func(key string, _ bool) bool { return !holdsKey(g, saved, key) })
+	if len(unknown) == 0 {
+		return nil
+	}
+	at := saved.Config
+	return &OtherVersionError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Version: stored, Own: g.version,
+		Keys: slices.Sorted(maps.Keys(unknown))}
+}
+
+// holdsKey reports whether a checkpoint or its pending writes have a value of a key, or the history of one: an ephemeral
+// value that was used up is none.
+func holdsKey(g *Graph, saved *saver.Tuple, key string) bool {
+	for name := range saved.Checkpoint.Values {
+		if g.newName(name) == key {
+			return true
+		}
+	}
+	is := func(name string) bool { return g.newName(name) == key }
+	return saved.Note != nil && slices.ContainsFunc(saved.Note.Deltas, is) ||
+		slices.ContainsFunc(saved.PendingWrites, func(w saver.PendingWrite) bool { return is(w.Channel) })
 }
 
 // checkStored tells Spec.CheckStored which stored keys the graph does not know.
@@ -159,13 +196,40 @@ func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config
 	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
 }
 
-// missing returns the nodes of the next superstep that the graph lacks, because it was changed since.
-// Without a node its task cannot be made, and the task's stored writes cannot be applied.
-func (g *Graph) missing(n *saver.Note) []string {
-	if n == nil {
-		return nil
+// missing returns the nodes of the next superstep that the graph lacks, because it was changed since, and those that
+// keep a thread from being migrated. Without a node its task cannot be made, and the task's stored writes cannot be
+// applied.
+func (t *threadState) missing(g *Graph) []string {
+	var next []string
+	if t.noted != nil {
+		next = t.noted.Next
 	}
-	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
+	return withMissing(slices.DeleteFunc(slices.Clone(next), func(name string) bool { return g.nodes[name] != nil }), t.held...)
+}
+
+// left are the nodes that are missing, and those to which pending writes lead and that the graph lacks; of a join it is
+// the node behind. A program of another version has stored such writes since.
+func (t *threadState) left(g *Graph) []string {
+	gone := t.missing(g)
+	for _, w := range t.pending {
+		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok && g.nodes[node] == nil {
+			gone = withMissing(gone, node)
+		}
+		if strings.HasPrefix(w.Channel, "join:") && !g.specs.has(w.Channel) {
+			gone = withMissing(gone, w.Channel[strings.LastIndex(w.Channel, ":")+1:])
+		}
+	}
+	return gone
+}
+
+// withMissing adds names that a list does not have.
+func withMissing(list []string, names ...string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // migrate brings an older checkpoint to the graph's layout. It is as a saver returned it, so its maps
@@ -183,14 +247,20 @@ func (g *Graph) migrate(cp *saver.Checkpoint) error {
 	return nil
 }
 
-// unreadable names the thread in the error of a channel that could not be restored.
-func unreadable(saved *saver.Tuple, err error) error {
+// unreadable names the thread in the error of a channel that could not be restored. stored is the version that stored
+// it, and through what migrations it was changed since.
+func (g *Graph) unreadable(saved *saver.Tuple, stored string, through []*Migration, err error) error {
 	var restore *channel.RestoreError
 	if !errors.As(err, &restore) {
 		return err
 	}
 	at := saved.Config
-	return &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Err: err}
+	e := &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Version: stored, Own: g.version,
+		Err: err}
+	for _, m := range through {
+		e.Through = append(e.Through, m.label()+functionOf(m.Name))
+	}
+	return e
 }
 
 // deltasOf are the delta channels of the graph, and the reducing channels that were

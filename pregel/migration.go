@@ -3,11 +3,16 @@ package pregel
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
@@ -36,16 +41,26 @@ type Migration struct {
 	// Packet changes the argument with which a packet was sent to a node, by the name that the node has
 	// now: plain data. Nil changes none.
 	Packet func(node string, arg any) (any, error)
-	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task
-	// of such a node, a question or what it wrote, is refused with ErrUnknownNode: the task is another one
-	// now.
+	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of such a node, a
+	// question, a failure, what it wrote or the state of a graph inside, is refused with ErrUnknownNode: the task is another one
+	// now. So is one where a node is left to run whose name another one gets. Over a whole chain of migrations no new
+	// name is a former one, or that of two nodes, and the graph has no node with a former name: else New returns a
+	// GraphError.
 	Nodes map[string]string
 }
 
 // label names a migration in a PreflightReport.
 func (m *Migration) label() string { return fmt.Sprintf("migration %s → %s", m.From, m.To) }
 
-// MigrationError: a Migration of a thread failed, panicked, or returned what cannot be stored. Nothing
+// functionOf is the name of a migration's function in an error; "" if it has none.
+func functionOf(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+// MigrationError: a Migration of a thread failed, panicked, returned what cannot be stored, or did not end within a minute. Nothing
 // was run or stored.
 type MigrationError struct {
 	ThreadID, Namespace, CheckpointID string
@@ -56,11 +71,7 @@ type MigrationError struct {
 
 // Error names the thread, the versions and the function.
 func (e *MigrationError) Error() string {
-	name := ""
-	if e.Name != "" {
-		name = " (" + e.Name + ")"
-	}
-	return fmt.Sprintf("thread %q, checkpoint %s: migration from version %q to %q%s: %v", e.ThreadID, e.CheckpointID, e.From, e.To, name, e.Err)
+	return fmt.Sprintf("thread %q, checkpoint %s: migration from version %q to %q%s: %v", e.ThreadID, e.CheckpointID, e.From, e.To, functionOf(e.Name), e.Err)
 }
 
 // Unwrap returns the cause.
@@ -86,34 +97,145 @@ func (g *Graph) addMigrations() error {
 		if at != g.version || g.migrations[g.version] != nil {
 			return &GraphError{Reason: fmt.Sprintf("the migrations from version %q do not end at the graph's version %q", from, g.version)}
 		}
+		if err := g.checkRenames(from); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// migrated returns saved as the graph's version has it, which is saved itself if no migration is for it.
-// changed are the channels that are not stored like that, and through what was applied.
-func (g *Graph) migrated(s saver.Saver, saved *saver.Tuple) (now *saver.Tuple, changed, through []string, err error) {
-	version := ""
-	if saved.Note != nil {
-		version = saved.Note.Version
+// checkRenames refuses renames of a chain of migrations after which a name could mean two nodes: what the graph has
+// stored since on a thread that is not migrated for good would be taken for what the former program stored.
+func (g *Graph) checkRenames(version string) error {
+	was := map[string]string{}
+	for m := g.migrations[version]; m != nil; m = g.migrations[m.To] {
+		for from, to := range m.Nodes {
+			if was[to] != "" {
+				return &GraphError{Node: to, Reason: fmt.Sprintf("the migrations from version %q give two nodes this name", version)}
+			}
+			was[to] = from
+		}
 	}
+	for to, from := range was {
+		_, twice := was[from]
+		if twice || g.nodes[from] != nil {
+			return &GraphError{Node: from, Reason: fmt.Sprintf("the migrations from version %q rename it to %q, and it is a new name or a node of the graph as well", version, to)}
+		}
+	}
+	return nil
+}
+
+// renames are the renames of the chain of migrations that begins at a version.
+func (g *Graph) renames(version string) map[string]string {
+	nodes := map[string]string{}
+	for m := g.migrations[version]; m != nil; m = g.migrations[m.To] {
+		maps.Copy(nodes, m.Nodes)
+	}
+	return nodes
+}
+
+// migrated is a stored checkpoint as the graph's version has it: as it is stored if no migration is for it.
+type migrated struct {
+	tuple   *saver.Tuple
+	changed []string     // channels that are not stored like that
+	through []*Migration // what was applied
+	held    []string     // see migrating.held
+}
+
+// migrated applies the migrations that are for a checkpoint.
+func (g *Graph) migrated(ctx context.Context, s saver.Saver, saved *saver.Tuple) (now migrated, err error) {
+	now.tuple = saved
+	version := versionOf(saved.Note)
 	if g.migrations[version] == nil {
-		return saved, nil, nil, nil
+		return now, nil
 	}
 	st, err := beginMigration(s, saved)
+	if err == nil {
+		st.held, err = heldBy(ctx, s, saved, g.renames(version))
+	}
 	if err != nil {
-		return nil, nil, nil, err
+		return now, err
 	}
 	for m := g.migrations[version]; m != nil; m = g.migrations[m.To] {
-		if err := guard(func() error { return st.apply(g, m) }); err != nil {
+		if err := g.bounded(ctx, saved.Config.ThreadID, func() error { return st.apply(g, m) }); err != nil {
+			if ctx.Err() != nil {
+				return now, context.Cause(ctx)
+			}
 			at := saved.Config
-			return nil, nil, nil, &MigrationError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, From: m.From,
+			return now, &MigrationError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, From: m.From,
 				To: m.To, Name: m.Name, Err: err}
 		}
-		through = append(through, m.label())
+		now.through = append(now.through, m)
 	}
 	st.note(g)
-	return &st.tuple, slices.Sorted(maps.Keys(st.changed)), through, nil
+	now.tuple, now.changed, now.held = &st.tuple, slices.Sorted(maps.Keys(st.changed)), st.held
+	return now, nil
+}
+
+// migrationTime is how long one migration of one thread may take; tests set it. It is far more than one needs that ends.
+var migrationTime = time.Minute
+
+// mostEndless is of how many threads migrations may run on that have not ended in time. Where there are more the functions, and not the
+// values of some threads, are at fault, and no more are begun.
+const mostEndless = 64
+
+// endless are the threads of which a migration runs on that has not ended in time.
+type endless struct {
+	mu      sync.Mutex
+	threads map[string]bool
+}
+
+// refuse returns an error if none is to be begun for a thread.
+func (e *endless) refuse(thread string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.threads[thread]:
+		return errors.New("an earlier call for this thread has not ended, and runs on")
+	case len(e.threads) >= mostEndless:
+		return fmt.Errorf("those of %d threads have not ended, and run on; no more are begun", mostEndless)
+	}
+	return nil
+}
+
+// keep notes a thread until its migration ends.
+func (e *endless) keep(thread string, ended <-chan error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.threads == nil {
+		e.threads = map[string]bool{}
+	}
+	e.threads[thread] = true
+	go func() {
+		<-ended
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.threads, thread)
+	}()
+}
+
+// bounded calls a migration, and waits for its end for migrationTime. One that loops cannot be stopped: it works on a copy.
+func (g *Graph) bounded(ctx context.Context, thread string, f func() error) error {
+	if err := g.endless.refuse(thread); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := errors.New("it called runtime.Goexit")
+		defer func() { ended <- err }()
+		err = guard(f)
+	}()
+	t := time.NewTimer(migrationTime)
+	defer t.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-t.C:
+		g.endless.keep(thread, ended)
+		return fmt.Errorf("it has not ended after %v", migrationTime)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // migrating is a checkpoint that is being migrated: a copy.
@@ -122,6 +244,15 @@ type migrating struct {
 	tuple   saver.Tuple
 	changed map[string]bool
 	next    saver.Version // of what was changed
+	held    []string      // see heldBy: if there are any no node is renamed
+}
+
+// renames are the nodes that a migration renames.
+func (st *migrating) renames(m *Migration) map[string]string {
+	if len(st.held) > 0 {
+		return nil
+	}
+	return m.Nodes
 }
 
 func beginMigration(s saver.Saver, saved *saver.Tuple) (*migrating, error) {
@@ -147,7 +278,7 @@ func beginMigration(s saver.Saver, saved *saver.Tuple) (*migrating, error) {
 
 // apply applies one migration.
 func (st *migrating) apply(g *Graph, m *Migration) error {
-	for from, to := range m.Nodes {
+	for from, to := range st.renames(m) {
 		st.renameNode(from, to)
 	}
 	if err := st.values(m); err != nil {
@@ -189,7 +320,7 @@ func (st *migrating) values(m *Migration) error {
 		}
 		list, _ := x.([]any)
 		for i, p := range list {
-			if list[i], err = m.packet(p); err != nil {
+			if list[i], err = st.packet(m, p); err != nil {
 				return err
 			}
 		}
@@ -260,16 +391,16 @@ func (st *migrating) input(m *Migration, stored map[string]saver.Value, given ma
 }
 
 // packet changes a packet.
-func (m *Migration) packet(v any) (any, error) {
+func (st *migrating) packet(m *Migration, v any) (any, error) {
 	p, ok := sendOf(v)
 	if !ok {
 		return v, nil
 	}
-	p.Node = cmp.Or(m.Nodes[p.Node], p.Node)
 	var err error
 	if m.Packet != nil {
-		p.Arg, err = m.Packet(p.Node, p.Arg)
+		p.Arg, err = m.Packet(cmp.Or(m.Nodes[p.Node], p.Node), p.Arg)
 	}
+	p.Node = cmp.Or(st.renames(m)[p.Node], p.Node)
 	return p, err
 }
 
@@ -277,8 +408,8 @@ func (m *Migration) packet(v any) (any, error) {
 func (st *migrating) pending(g *Graph, m *Migration) error {
 	for i := range st.tuple.PendingWrites {
 		w := &st.tuple.PendingWrites[i]
-		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok && m.Nodes[node] != "" {
-			w.Channel = branchPrefix + m.Nodes[node]
+		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok {
+			w.Channel = branchPrefix + cmp.Or(st.renames(m)[node], node)
 		}
 		isWrite := isStateKey(w.Channel) && !isSpecial(w.Channel) && m.Write != nil && !g.isDelta(g.newName(w.Channel))
 		if !isWrite && w.Channel != chTasks {
@@ -289,7 +420,7 @@ func (st *migrating) pending(g *Graph, m *Migration) error {
 			return fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
 		}
 		if w.Channel == chTasks {
-			x, err = m.packet(x)
+			x, err = st.packet(m, x)
 		} else {
 			w.Channel, x, err = m.Write(w.Channel, x)
 		}
@@ -352,14 +483,10 @@ func (st *migrating) drop(name string) {
 	cp.Updated = slices.DeleteFunc(cp.Updated, func(u string) bool { return u == name })
 }
 
-// renameNode renames a node where it is to run next. If something of a task of the node is stored, it
-// keeps its name in the note: the thread is refused.
+// renameNode renames a node where it is to run next. No name is both a former and a present one, so the order does not matter.
 func (st *migrating) renameNode(from, to string) {
 	cp := &st.tuple.Checkpoint
-	if seen, ok := cp.Seen[from]; ok {
-		delete(cp.Seen, from)
-		cp.Seen[to] = seen
-	}
+	rename(cp.Seen, from, to)
 	old, now := branchPrefix+from, branchPrefix+to
 	if _, ok := cp.Versions[old]; ok {
 		rename(cp.Values, old, now)
@@ -378,17 +505,86 @@ func (st *migrating) renameNode(from, to string) {
 	if st.tuple.Note == nil {
 		return
 	}
-	note := st.tuple.Note.Clone()
-	st.tuple.Note = note
-	held := slices.ContainsFunc(st.tuple.PendingWrites, func(w saver.PendingWrite) bool {
-		root, _ := rootOf(w.TaskPath)
-		return root == pullPath(from).String() && w.Channel != chError
-	})
-	for i, name := range note.Next {
-		if name == from && !held {
-			note.Next[i] = to
+	st.tuple.Note = st.tuple.Note.Clone()
+	for i, name := range st.tuple.Note.Next {
+		if name == from {
+			st.tuple.Note.Next[i] = to
 		}
 	}
+}
+
+// heldBy are the nodes that keep a thread from having its nodes renamed, ascending: the former names of those of whose tasks something
+// is stored, because they would be other tasks under their new names; and new names of nodes that the former program
+// had, too, and left to run. nodes are the renames of the whole chain of migrations, which begins at saved.
+func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[string]string) ([]string, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	held, cp := map[string]bool{}, &saved.Checkpoint
+	taken := func(name string) bool {
+		return slices.Contains(slices.Collect(maps.Values(nodes)), name)
+	}
+	if saved.Note != nil {
+		for _, name := range saved.Note.Next {
+			held[name] = taken(name)
+		}
+	} else {
+		for name := range cp.Values {
+			node, isBranch := strings.CutPrefix(name, branchPrefix)
+			held[node] = held[node] || isBranch && taken(node)
+		}
+	}
+	work := map[string]bool{} // paths of tasks of nodes of which something is stored
+	ids := map[string]bool{}
+	for _, w := range saved.PendingWrites {
+		if w.TaskID == nullTaskID {
+			continue
+		}
+		root, _ := rootOf(w.TaskPath)
+		work[root], ids[w.TaskID] = true, true
+	}
+	for from := range nodes {
+		held[from] = work[pullPath(from).String()]
+	}
+	var list []any
+	if v, ok := cp.Values[chTasks]; ok {
+		x, err := v.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read the packets: %w", err)
+		}
+		list, _ = x.([]any)
+	}
+	for i, x := range list {
+		p, ok := sendOf(x)
+		to := nodes[p.Node]
+		if ok && taken(p.Node) {
+			held[p.Node] = true
+		}
+		if !ok || to == "" || !work[sendPathString(i)] {
+			continue
+		}
+		// The path of a packet does not say its node. But if the task has its new name, this program has begun it.
+		made, err := newTaskIDs(cp.ID, cp.V, stepOf(saved.Metadata)+1)
+		if err != nil {
+			return nil, err
+		}
+		if !ids[made.sent(childNS(saved.Config.Namespace, to), to, i)] {
+			held[p.Node] = true
+		}
+	}
+	at := saved.Config
+	at.CheckpointID = cp.ID
+	for tup, err := range answer.Below(ctx, s, at) {
+		if err != nil {
+			return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+		}
+		inside := strings.TrimPrefix(tup.Config.Namespace, childNS(at.Namespace, ""))
+		if node, _, _ := strings.Cut(inside, nsEnd); nodes[node] != "" {
+			held[node] = true
+		}
+	}
+	maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(held)), nil
 }
 
 // note gives the copy the graph's version, so that it is not migrated again.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -33,7 +34,10 @@ import (
 func (g *Graph) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*PreflightReport, error) {
 	g.mustBe()
 	r := &PreflightReport{Graph: g.name, Version: g.version, Adapted: map[string]int{}, Ignored: map[string]int{}, Versions: map[string]int{},
-		Broken: []BrokenThread{}}
+		Broken: []BrokenThread{}, Unnamed: g.unnamed("")}
+	for _, in := range g.GetSubgraphs() {
+		r.Unnamed = append(r.Unnamed, in.Graph.unnamed(in.Namespace+":")...)
+	}
 	if s == nil {
 		s = g.opts.Saver
 	}
@@ -90,6 +94,18 @@ func (g *Graph) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuer
 	return r, failed
 }
 
+// unnamed are the keys of the state whose reducers have no name, each behind prefix, in order.
+func (g *Graph) unnamed(prefix string) []string {
+	keys := []string{}
+	for i, name := range g.specs.names {
+		if isStateKey(name) && channel.IsUnnamed(g.specs.list[i]) {
+			keys = append(keys, prefix+name)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // PreflightReport is the report of Preflight. It is written as JSON by encoding/json.
 type PreflightReport struct {
 	Graph   string `json:"graph,omitempty"`
@@ -106,6 +122,9 @@ type PreflightReport struct {
 	// Begun counts the threads that go on in the body of a node that had begun: it asked or called something.
 	// Whether the body asks and calls the same again is not judged.
 	Begun int `json:"begun"`
+	// Unnamed are the keys whose reducers are given as functions, without a name; those of a graph inside behind its namespace
+	// and a colon. Whether such a reducer means the same as before is not judged.
+	Unnamed []string `json:"unnamed_reducers"`
 	// Versions counts the threads that were judged by the version that stored their head; "" is unknown.
 	Versions map[string]int `json:"versions"`
 	// Done and OtherGraph count threads that were not judged: those at their end, and those of graphs with
@@ -214,6 +233,9 @@ func (r *PreflightReport) String() string {
 	}
 	if r.Begun > 0 {
 		fmt.Fprintf(&b, "not judged: the bodies of nodes that %d of these threads go on in\n", r.Begun)
+	}
+	if len(r.Unnamed) > 0 {
+		fmt.Fprintf(&b, "not judged: the reducers of %s, which have no name\n", strings.Join(r.Unnamed, ", "))
 	}
 	if r.OtherGraph > 0 {
 		fmt.Fprintf(&b, "not judged: %d threads of graphs with another name\n", r.OtherGraph)

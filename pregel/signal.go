@@ -36,7 +36,9 @@ type SignalOptions struct {
 	// Key, sending instead of one signal counts once.
 	Instead string
 	// Queue is the queue that executes the thread's runs, a runs.Queue: one that waits for the signal is due
-	// then. Without a queue, Graph.Recover goes on with the thread.
+	// then. WITHOUT IT A RUN OF A QUEUE IS NOT WOKEN: the signal is stored, and the run takes it when it wakes for another
+	// reason, an instant or another signal; if it waits for nothing else, never. Where there is no queue, Graph.Recover goes on
+	// with the thread.
 	Queue interface {
 		Wake(ctx context.Context, threadID string) error
 	}
@@ -105,8 +107,9 @@ func (e *SignalTypeError) Unwrap() error { return e.Err }
 
 // Signal sends a signal to a thread of the graph, which may run, wait, or have ended: it is kept for whoever
 // receives it, also in a later run. The value must be one that can be stored. When Signal returns nil, the
-// signal is stored and a run that waits for it is due; who got an error may send it again, best with
-// SignalOptions.Key. The error matches saver.ErrNotFound if the thread does not exist.
+// signal is stored, and a run that waits for it is due if SignalOptions.Queue is its queue; WITHOUT THE QUEUE NOBODY
+// WAKES IT. Who got an error may send it again, best with SignalOptions.Key. The error matches saver.ErrNotFound if the
+// thread does not exist.
 func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, opts ...SignalOptions) error {
 	g.mustBe()
 	o := lastOf(opts)
@@ -383,7 +386,7 @@ func (l *loop) passWait(t *task, w *reached) error {
 		return nil
 	}
 	l.pos.waits.pass(w.ID)
-	return l.recordForGood(t, w.ID+" over", map[string]any{"over": w.ID})
+	return l.recordForGood(t, overRecord(w.ID), map[string]any{"over": w.ID})
 }
 
 // bind stores the record of how a Receive, or the wait for a child, ended, also under Exit.

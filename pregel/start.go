@@ -127,7 +127,7 @@ func (l *loop) collect(f *facts) {
 		f.input = inputCommand
 	}
 	if !l.run.policy.langGraph {
-		f.missing = l.run.g.missing(l.pos.noted)
+		f.missing = l.pos.left(l.run.g)
 	}
 	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.name != "" && n.Graph != l.run.g.name {
 		f.leftBy = n.Graph

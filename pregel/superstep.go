@@ -375,7 +375,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	if len(list) == 0 {
 		return nil
 	}
-	if err := errors.Join(l.adopt(t, list), l.keepProgress(t, list)); err != nil {
+	if err := errors.Join(l.keepPassed(t), l.adopt(t, list), l.keepProgress(t, list)); err != nil {
 		return err
 	}
 	if err := l.recordAsked(t); err != nil {
@@ -436,7 +436,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}
-		if perr := l.putWrites(t, t.id, stored); perr != nil {
+		if perr := errors.Join(l.keepPassed(t), l.putWrites(t, t.id, stored)); perr != nil {
 			s.fail(perr)
 		}
 	}

@@ -53,7 +53,7 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	}
 	var missing []string
 	if !x.g.opts.LangGraph {
-		missing = x.g.missing(x.noted)
+		missing = x.left(x.g)
 	}
 	if len(tasks.order) == 0 && len(missing) == 0 {
 		return progress{status: saver.StatusDone}, nil

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -132,8 +133,8 @@ func (u *updater) load(ctx context.Context) error {
 			return err
 		}
 	}
-	if u.threadState, err = u.g.load(ctx, u.s, u.saved); err != nil || u.saved == nil {
-		return err
+	if u.threadState, err = u.g.load(ctx, u.s, u.saved); err != nil || u.drops != nil || u.saved == nil {
+		return cmp.Or(err, u.drops)
 	}
 	u.g.env.IDs.Observe(u.cp.id)
 	u.stored = u.storedVersions()
@@ -485,8 +486,14 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 		at.CheckpointID = u.saved.Parent.CheckpointID
 	}
 	note := u.note(cp, stepOf(u.md)+1)
-	if note.Version = ""; u.saved.Note != nil { // and its version
-		note.Version = u.saved.Note.Version
+	note.Version = versionOf(u.saved.Note)      // and its version
+	if g := u.g; g.MigratesFrom(note.Version) { // and what is left to run, by the names of that
+		note.Next = nil
+		if u.saved.Note == nil {
+			note = nil
+		} else {
+			note.Next = slices.Clone(u.saved.Note.Next)
+		}
 	}
 	out, err := u.putCopy(ctx, at, stored, md, note)
 	made, err := u.answer(out, err)

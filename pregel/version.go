@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
 )
 
 // Version is Options.Version, or the graph's fingerprint if that is not set: 12 hexadecimal digits, a hash
@@ -22,6 +23,19 @@ func (g *Graph) Version() string { return g.mustBe().version }
 
 // MigratesFrom reports whether one of Options.Migrations is for threads of a version.
 func (g *Graph) MigratesFrom(version string) bool { return g.mustBe().migrations[version] != nil }
+
+// versionOf is the version in a note; "" if there is none.
+func versionOf(n *saver.Note) string {
+	if n == nil {
+		return ""
+	}
+	return n.Version
+}
+
+// isFingerprint reports whether a version has the form of one that no author has named.
+func isFingerprint(version string) bool {
+	return len(version) == 12 && strings.Trim(version, "0123456789abcdef") == ""
+}
 
 // fingerprint hashes what Version says.
 func (g *Graph) fingerprint() string {

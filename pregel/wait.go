@@ -181,6 +181,9 @@ type waitsReached struct {
 	// below tasks that ended.
 	bound map[string]*bound
 	over  map[string]bool
+	// passed are the sleeps that were over when a body came to them, by its task, and that no record says so of yet. One that a
+	// record is of is in over.
+	passed map[string][]string
 	// children are those that were started, by thread.
 	children map[string]childRecord
 	// threads are those whose runs came to the waits, or went on with them, as threadMark has them.
@@ -289,12 +292,18 @@ func (r *runConfig) now() time.Time { return r.env().Now().UTC().Truncate(time.M
 func (l *loop) reach(w *reached) error {
 	now := l.run.now()
 	until, known := l.pos.waits.until[w.ID]
+	isSleep := w.Signal == "" && w.Child == ""
+	if isSleep && l.pos.waits.over[w.ID] { // whatever the clock says now
+		w.over = true
+		return nil
+	}
 	if !known {
 		if until = w.until(now); !until.IsZero() {
 			until = until.UTC().Truncate(time.Microsecond)
 		}
-		if w.Until = until; w.isOver(now) && w.Signal == "" && w.Child == "" {
-			w.over = true // and is over whenever the body runs again
+		if w.Until = until; isSleep && w.isOver(now) {
+			w.over = true
+			l.pos.waits.wake(w)
 			return nil
 		}
 		micros := int64(0)
@@ -317,24 +326,62 @@ func (l *loop) reach(w *reached) error {
 	}
 	w.Until = until
 	w.over, w.bound = w.isOver(now), l.pos.waits.bound[w.ID]
+	if isSleep && w.over {
+		l.pos.waits.wake(w)
+	}
 	return nil
 }
+
+// wake notes that a sleep is over. Its body goes on, and so do those that run it again, though the clock be set back.
+func (w *waitsReached) wake(s *reached) {
+	w.pass(s.ID)
+	if w.passed == nil {
+		w.passed = map[string][]string{}
+	}
+	w.passed[s.anchor.task.id] = append(w.passed[s.anchor.task.id], s.ID)
+}
+
+// keepPassed stores which sleeps of t are over, with what t leaves that has come behind them and has not ended.
+func (l *loop) keepPassed(t *task) error {
+	for _, id := range l.pos.waits.passed[t.id] {
+		op, err := l.waitOp(t, overRecord(id), map[string]any{"over": id})
+		if err != nil {
+			return err
+		}
+		if op != nil {
+			l.saves.submit(op, false)
+		}
+	}
+	delete(l.pos.waits.passed, t.id)
+	return nil
+}
+
+// overRecord names the record that a wait is over.
+func overRecord(id string) string { return id + " over" }
 
 // recordWait stores a record about waits of t under a name. It is a barrier: no interrupt is stored of a wait
 // that has no record.
 func (l *loop) recordWait(t *task, name string, record map[string]any) error {
-	id, err := uuid5(t.id, chWaits+name)
-	if err != nil {
+	op, err := l.waitOp(t, name, record)
+	if err != nil || op == nil {
 		return err
 	}
-	encoded, err := l.pos.record(&l.saves.enc, t, id, []write{{chWaits, record}})
-	if err != nil || len(encoded) == 0 {
-		return err
-	}
-	op := l.saves.writesOp(t.name, l.pos.here(), encoded, id, t.pathStr)
 	op.barrier = true
 	l.saves.submit(op, false)
 	return nil
+}
+
+// waitOp is the save of a record about waits of t under a name; nil if nothing is stored yet.
+func (l *loop) waitOp(t *task, name string, record map[string]any) (*saveOp, error) {
+	id, err := uuid5(t.id, chWaits+name)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := l.pos.record(&l.saves.enc, t, id, []write{{chWaits, record}})
+	if err != nil || len(encoded) == 0 {
+		return nil, err
+	}
+	return l.saves.writesOp(t.name, l.pos.here(), encoded, id, t.pathStr), nil
 }
 
 // lookAtWaits finds out whether the run goes on with a thread that has waits.

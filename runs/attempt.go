@@ -115,8 +115,53 @@ var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 const asleep = "asleep at "
 
 // slept is the mark of a run that was given back to sleep and keeps its thread: it has taken its input, also if the
-// state of the thread is updated by hand before it wakes.
+// state of the thread is updated by hand before it wakes. " at " and the checkpoint that the thread had then follow; earlier
+// releases left that out.
 const slept = "slept"
+
+// hadThread reports whether a mark says that there was a thread: its run had slept, or was a command to it. at is the checkpoint
+// that it had; "" is unknown. Where the thread is gone since, by a TTL or by hand, the run must not take its input for that of a
+// new one: what it did would be done again.
+func hadThread(mark string) (at string, had bool) {
+	for _, prefix := range []string{slept + " at ", asleep} {
+		if at, is := strings.CutPrefix(mark, prefix); is {
+			return at, true
+		}
+	}
+	at, _, isCommand := strings.Cut(mark, "/")
+	if mark == slept || !isCommand {
+		return "", mark == slept
+	}
+	return at, at != ""
+}
+
+// isGone reports whether the thread that a mark tells of is gone: there is none, or another one with its id. That one does not have the
+// checkpoint of the mark, and does not come from it. A history whose beginning was removed may have lost it, and counts as the same.
+func (w *Worker) isGone(ctx context.Context, mark string, head *saver.Tuple) (bool, error) {
+	at, had := hadThread(mark)
+	if !had || head == nil || at == "" {
+		return had && head == nil, nil
+	}
+	place := head.Config
+	for place.CheckpointID = at; head.Config.CheckpointID != at; {
+		before, err := w.Saver.GetTuple(ctx, place)
+		switch {
+		case err == nil && place.CheckpointID == at:
+			return false, nil
+		case err == nil:
+			head = before
+		case !errors.Is(err, saver.ErrNotFound):
+			return false, persistError("load thread "+place.ThreadID, err)
+		case place.CheckpointID != at:
+			return false, nil // the beginning is not there
+		}
+		if head.Parent == nil {
+			return true, nil
+		}
+		place = *head.Parent
+	}
+	return false, nil
+}
 
 // sleepsUntil is when a run with these waits is due; it is at if none of them has an instant.
 func sleepsUntil(waits []pregel.Wait, at time.Time) time.Time {
@@ -133,27 +178,35 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 	if err != nil || len(st.Waits) == 0 {
 		return err
 	}
-	o := &Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
+	o := Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
 	mark := j.claim.Mark
 	if o.Yields {
 		mark = asleep + st.Address.CheckpointID
-	} else if mark == "" {
-		mark = slept
+	} else {
+		mark = slept + " at " + st.Address.CheckpointID
 	}
 	if mark != j.claim.Mark {
 		if err := w.Queue.Mark(ctx, j.claim, mark); err != nil {
 			return persistError("mark run "+j.claim.ID, err)
 		}
 	}
-	j.back = o
-	if early := time.Until(o.After); early > 0 && !o.After.After(j.claim.After) {
-		_ = pause(ctx, nil, min(early, earlyPause)) // the clock of the queue is ahead of this one: the run would be claimed at once
-	}
+	rests := o.resting(j.claim)
+	j.back = &rests
 	return nil
 }
 
-// earlyPause is the longest time for which a worker keeps a run that the queue calls due and that still sleeps.
-const earlyPause = time.Second
+// resting is the outcome of a claim whose run sleeps until o.After. Where the clock of the queue is ahead of this one, the run
+// was claimed before that, and would be again at once. It is left alone for a while by the clock of the queue, and
+// has no place at a worker meanwhile.
+func (o Outcome) resting(c Claim) Outcome {
+	if early := time.Until(o.After); early > 0 && !o.After.After(c.After) {
+		o.After, o.Delay = time.Time{}, min(early, earlyDelay)
+	}
+	return o
+}
+
+// earlyDelay is the longest time after which a run is looked at again that the queue calls due and that still sleeps.
+const earlyDelay = time.Minute
 
 // held waits for the answer whether the claim of a job holds. It also notices a cancellation that was
 // requested before the job was first renewed: its hint may have come before there was a job.
@@ -285,6 +338,13 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 		return b, err
 	}
 	head, info, err := w.thread(ctx, c.ThreadID)
+	gone := false
+	if err == nil {
+		gone, err = w.isGone(ctx, c.Mark, head)
+	}
+	if gone {
+		return b, fmt.Errorf("thread %q, with which run %s is to go on: %w", c.ThreadID, c.ID, saver.ErrThreadDeleted)
+	}
 	if err == nil {
 		b.back, err = w.another(ctx, j, info, head)
 		c = j.claim
@@ -292,11 +352,8 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 	if err != nil || b.back != nil {
 		return b, err
 	}
-	took := head != nil && head.Metadata.RunID() == c.ID
+	took := head != nil && (head.Metadata.RunID() == c.ID || strings.HasPrefix(c.Mark, slept))
 	byHand := head != nil && head.Metadata.RunID() == ""
-	if c.Mark == slept {
-		took = took || byHand || isCommand(b.input)
-	}
 	if at, yielded := strings.CutPrefix(c.Mark, asleep); yielded {
 		moved := head == nil || head.Config.CheckpointID != at
 		b.at, b.input = pregel.Thread(c.ThreadID), nil

@@ -93,13 +93,14 @@ func Final(err error) bool {
 	var answer *pregel.AnswerError
 	var mistyped *channel.TypeError
 	var child *pregel.ChildError
-	if errors.As(err, &answer) || errors.As(err, &mistyped) || errors.As(err, &child) {
+	var migration *pregel.MigrationError
+	if errors.As(err, &answer) || errors.As(err, &mistyped) || errors.As(err, &child) || errors.As(err, &migration) {
 		return true
 	}
 	for _, final := range []error{
 		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
 		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
-		pregel.ErrUnknownNode, pregel.ErrCallMismatch, pregel.ErrNoQueue, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
+		pregel.ErrUnknownNode, pregel.ErrOtherVersion, pregel.ErrCallMismatch, pregel.ErrNoQueue, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
 	} {
 		if errors.Is(err, final) {
 			return true
@@ -489,7 +490,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	}
 	if errors.As(err, &sleeping) { // another run left the thread so, and wakes it first
 		at := sleepsUntil(sleeping.Waits, time.Now().Add(time.Minute))
-		return Outcome{Status: Pending, Uncounted: true, Yields: true, After: at}, true
+		return Outcome{Status: Pending, Uncounted: true, Yields: true, After: at}.resting(c), true
 	}
 	w.logger().Warn("an attempt at a run failed", "run", c.ID, "attempt", c.Attempt, pregel.LogError(err))
 	o.Error = err.Error()

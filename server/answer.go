@@ -91,6 +91,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusServiceUnavailable, "Nobody can be authenticated at the moment."}, true
 	case is(pregel.ErrConflict):
 		return &failure{http.StatusConflict, "The thread is in use by a run. Try again when it has ended."}, false
+	case is(pregel.ErrOtherVersion):
+		return &failure{http.StatusConflict, err.Error()}, false
 	case is(saver.ErrTooLarge):
 		return &failure{http.StatusRequestEntityTooLarge, err.Error()}, false
 	case is(pregel.ErrInvalidUpdate, channel.ErrInvalidUpdate, pregel.ErrInvalidArgument, pregel.ErrEmptyInput, pregel.ErrInvalidGraph,

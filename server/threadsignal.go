@@ -17,7 +17,14 @@ func (s *threadAPI) signal(c *call, t thread) error {
 		return err
 	}
 	o := pregel.SignalOptions{Key: c.body.text("key"), Instead: c.body.text("instead"), Queue: s.queue}
-	return c.none(g.Signal(c.ctx, t.ID, c.path("name"), c.body["value"], o))
+	if err := g.Signal(c.ctx, t.ID, c.path("name"), c.body["value"], o); err != nil {
+		return err
+	}
+	// For its time to live it is a change. The signal is stored, and who got an error would send it again.
+	if err := s.touch(c.ctx, t.ID); err != nil {
+		s.log.Error("note that a thread changed with a signal", "thread", t.ID, "error", err)
+	}
+	return c.none(nil)
 }
 
 // refusedSignals answers with the signals to the path's thread that were set aside.

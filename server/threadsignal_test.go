@@ -57,6 +57,25 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestSignalsAndTTL: a signal is a change of its thread, whose time to live begins anew.
+func TestSignalsAndTTL(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		ends := func(context.Context, any) (any, error) { return nil, nil }
+		c.Graphs["letters"] = must(builder().Node("get", ends).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	id := h.ok("POST", "/threads", object{"ttl": 1000}).text1("thread_id")
+	h.ended(id, h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id"))
+	expires := func() string {
+		ttl, _ := h.ok("GET", "/threads/"+id+"?include=ttl", nil).object()["ttl"].(object)
+		return fmt.Sprint(ttl["expires_at"])
+	}
+	before := expires()
+	h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": object{"n": 1}})
+	if after := expires(); after <= before {
+		t.Errorf("it expires at %s, before the signal at %s", after, before)
+	}
+}
+
 // TestSleepersAndTTL: a thread does not expire while it waits until an instant.
 func TestSleepersAndTTL(t *testing.T) {
 	nap := func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, 24*time.Hour) }

@@ -13,7 +13,7 @@ import (
 )
 
 // Run runs every change on threads that the old program left. open opens the saver again, as another
-// process does, and closes it before if it is open. Where update is set the file is written.
+// process does, and closes it before if it is open. It also rolls one back. Where update is set the file is written.
 func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, update bool) {
 	Old(t, open(t), "old/")
 	var told strings.Builder
@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, updat
 			readsAll(t, c, open(t), prefix, went)
 		}
 	}
+	rollBack(t, open)
 	got := told.String()
 	if update {
 		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {

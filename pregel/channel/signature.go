@@ -27,6 +27,15 @@ func Signature(c Channel) string {
 	return kind
 }
 
+// IsUnnamed reports whether the reducer of a channel has no name: a fingerprint does not change with it.
+func IsUnnamed(c Channel) bool {
+	r, ok := c.(interface{ reducerName() string })
+	return ok && r.reducerName() == ""
+}
+
+func (c *fold[T, U]) reducerName() string  { return c.reducer }
+func (c *delta[T, W]) reducerName() string { return c.reducer }
+
 // These words are a part of fingerprints: a new one is a new version of each graph.
 
 func (c *lastValue[T]) kind() string       { return "last" }

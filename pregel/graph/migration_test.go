@@ -257,7 +257,7 @@ func TestMigrationsThatFail(t *testing.T) {
 				switch {
 				case name == "another type":
 					var state *graph.StateError
-					if !errors.As(err, &state) {
+					if !errors.As(err, &state) || !strings.Contains(err.Error(), `of version "1", after migration 1 → 2 (toNumber): `) {
 						t.Errorf("%s: %v", what, err)
 					}
 				case !errors.As(err, &failed) || failed.ThreadID != "t" || failed.From != "1" || failed.To != "2" || failed.Name == "" || failed.Name != m.Name:

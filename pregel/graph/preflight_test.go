@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
@@ -112,9 +114,9 @@ func TestPreflightReport(t *testing.T) {
         8  go on through alias to → recipient
         4  break
 decode, channel "size", field "Size": 4
-    thread "letter-002" (waiting, version 1): thread "letter-002", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
-    thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
-    thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID: restore channel "size": decode msgpack value: decode $: integer does not fit string
+    thread "letter-002" (waiting, version 1): thread "letter-002", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
+    thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
+    thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
     and 1 more
 not judged: the bodies of nodes that 8 of these threads go on in
 `
@@ -237,5 +239,26 @@ func TestPreflightOfSleepers(t *testing.T) {
 	r, err := g.Preflight(t.Context(), nil, saver.ThreadQuery{})
 	if err != nil || r.Threads != 3 || r.Unchanged != 3 || r.Begun != 3 {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestPreflightUnnamedReducers: a reducer that is given as a function has no name, also in a graph inside, and the report says so.
+func TestPreflightUnnamedReducers(t *testing.T) {
+	type votes struct {
+		Done []string `json:"done"`
+	}
+	last := func(a, b []string) []string { return append(a, b...) }
+	inner := must(graph.For[votes](graph.Key("done", channel.Reduce(last))).Node("a", quiet[votes]).Edge(graph.Start, "a").Compile(graph.Options{}))
+	g := must(graph.For[votes](graph.Key("done", channel.Reduce(last))).Node("a", quiet[votes]).Subgraph("in", inner.Untyped()).Edge(graph.Start, "a").
+		Compile(graph.Options{Name: "g"}))
+	r := must(g.Preflight(t.Context(), inMemory(), saver.ThreadQuery{}))
+	data := must(json.Marshal(r))
+	if !slices.Equal(r.Unnamed, []string{"done", "in:done"}) || !strings.Contains(r.String(), "not judged: the reducers of done, in:done, which have no name\n") ||
+		!strings.Contains(string(data), `"unnamed_reducers":["done","in:done"]`) {
+		t.Errorf("%v\n%s", r, data)
+	}
+	named := must(graph.For[bill1]().Node("a", quiet[bill1]).Edge(graph.Start, "a").Compile(graph.Options{Name: "g"}))
+	if r := must(named.Preflight(t.Context(), inMemory(), saver.ThreadQuery{})); len(r.Unnamed) > 0 {
+		t.Errorf("%v", r)
 	}
 }

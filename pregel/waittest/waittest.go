@@ -69,6 +69,7 @@ func Test(t *testing.T, open func(t *testing.T) saver.Saver) {
 		"fork":     (*fixture).fork,
 		"copy":     (*fixture).copy,
 		"exposed":  (*fixture).exposed,
+		"passed":   (*fixture).passed,
 	} {
 		t.Run(name, func(t *testing.T) { test(&fixture{t: t, s: open(t), clock: NewClock()}) })
 	}
@@ -125,6 +126,82 @@ func (f *fixture) exposed() {
 	}
 	if err := pregel.Expose(f.t.Context(), "n", 1); !errors.Is(err, pregel.ErrOutsideTask) {
 		f.t.Error(err)
+	}
+}
+
+// passed: a sleep that was over stays so, also if the clock is set back before what came behind it goes on: a
+// question, another sleep, a failure. That holds in every durability, for a sleep that was over when it was first
+// reached, in a call and in a graph inside.
+func (f *fixture) passed() {
+	errFails := errors.New("it fails")
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for _, where := range []string{"node", "call", "inside"} {
+			for _, next := range []string{"asks", "sleeps", "fails"} {
+				if err := f.s.DeleteThread(f.t.Context(), "t"); err != nil {
+					f.t.Fatal(err)
+				}
+				half, failed := f.clock.Now().Add(30*time.Minute), false
+				work := func(ctx context.Context) (string, error) {
+					if err := pregel.Sleep(ctx, time.Hour); err != nil {
+						return "", err
+					}
+					if err := pregel.SleepUntil(ctx, half); err != nil { // it is over when it is first reached
+						return "", err
+					}
+					f.did("woke")
+					switch {
+					case next == "asks":
+						return pregel.AskFor[string](ctx, "?")
+					case next == "sleeps":
+						return "yes", pregel.Sleep(ctx, time.Hour)
+					case !failed:
+						failed = true
+						return "", errFails
+					}
+					return "yes", nil
+				}
+				run := work
+				switch where {
+				case "call":
+					task := pregel.NewTask("work", func(ctx context.Context, _ int) (string, error) { return work(ctx) })
+					run = func(ctx context.Context) (string, error) { return task.Call(ctx, 1) }
+				case "inside":
+					inner := f.graph(map[string]body{"in": work})
+					run = func(ctx context.Context) (string, error) {
+						_, err := inner.Invoke(ctx, pregel.Inside(), "y")
+						return "yes", err
+					}
+				}
+				g, o := f.graph(map[string]body{"a": run}), pregel.RunOptions{Durability: d}
+				f.run(g, "x", 0, 1, o)
+				f.clock.Move(time.Hour)
+				input := any(nil)
+				switch next {
+				case "asks":
+					f.run(g, nil, 1, 0, o)
+					input = pregel.Command{Resume: "yes"}
+				case "sleeps":
+					f.run(g, nil, 0, 1, o)
+				case "fails":
+					if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), nil, o); !errors.Is(err, errFails) {
+						f.t.Fatal(err)
+					}
+				}
+				f.wantDone("woke")
+				if next == "sleeps" {
+					f.clock.Move(time.Hour) // the second is over, and then the clock is set back by less
+					f.clock.Move(-time.Minute)
+					f.run(g, nil, 0, 1, o)
+					f.clock.Move(time.Minute)
+				} else {
+					f.clock.Move(-2 * time.Hour)
+				}
+				if res := f.run(g, input, 0, 0, o); fmt.Sprint(res.Value) != "[yes]" {
+					f.t.Fatalf("%s, %s, %s: %+v", d, where, next, res)
+				}
+				f.wantDone("woke")
+			}
+		}
 	}
 }
 

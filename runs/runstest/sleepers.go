@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ func Sleepers(t *testing.T, open func(t *testing.T, clock func() time.Time) Home
 		"input":    (*dormitory).inputWaits,
 		"signal":   (*dormitory).signalWakes,
 		"back":     (*dormitory).rollbackPutsSignalsBack,
+		"gone":     (*dormitory).threadIsGone,
+		"anew":     (*dormitory).threadIsMadeAnew,
+		"cut":      (*dormitory).threadIsCut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := waittest.NewClock()
@@ -126,21 +130,26 @@ func newDormitory(t *testing.T, clock *waittest.Clock, h Home) *dormitory {
 	if d.graph, err = b.Compile(graph.Options{Name: "g", Saver: d.saver, Store: h.Items, Env: pregel.Environment{Now: d.clock.Now}}); err != nil {
 		t.Fatal(err)
 	}
+	for range 2 {
+		d.work()
+	}
+	return d
+}
+
+// work starts a worker, until the test ends.
+func (d *dormitory) work() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
-	for range 2 {
-		w := &runs.Worker{Queue: d.queue, Saver: d.saver, Graphs: map[string]*pregel.Graph{"g": d.graph}}
-		ended.Go(func() {
-			if err := w.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(func() {
+	w := &runs.Worker{Queue: d.queue, Saver: d.saver, Graphs: map[string]*pregel.Graph{"g": d.graph}}
+	ended.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			d.Error(err)
+		}
+	})
+	d.Cleanup(func() {
 		cancel()
 		ended.Wait()
 	})
-	return d
 }
 
 func (d *dormitory) submit(input any, how runs.Strategy) runs.Run {
@@ -321,4 +330,68 @@ func (d *dormitory) rollbackPutsSignalsBack() {
 	d.ended(second, runs.Success)
 	d.wantDone("waits", "waits", "letter a true", "waits", "letter a true")
 	d.out("a")
+}
+
+// gone deletes the thread of a run that sleeps, calls between, and wakes the run. It returns the run when it has ended, or sleeps again.
+func (d *dormitory) gone(r runs.Run, between func()) runs.Run {
+	d.Helper()
+	d.asleep(r, d.clock.Now())
+	if err := d.saver.DeleteThread(d.Context(), "t"); err != nil {
+		d.Fatal(err)
+	}
+	between()
+	slept, err := d.queue.Get(d.Context(), r.ID)
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.mu.Lock()
+	d.done = nil
+	d.mu.Unlock()
+	d.clock.Move(time.Hour)
+	return d.until(r, func(r runs.Run) bool { return r.Status.Ended() || r.Epoch > slept.Epoch && r.Asleep() })
+}
+
+// threadIsGone: a run whose thread is gone when it wakes ends with an error at once. It does not begin again.
+func (d *dormitory) threadIsGone() {
+	for _, in := range []string{"a", "ask"} { // the second gave its thread up
+		r := d.gone(d.submit(word(in), runs.Enqueue), func() {})
+		if r.Status != runs.Error || !strings.Contains(r.Error, saver.ErrThreadDeleted.Error()) || r.Attempt != 1 {
+			d.Fatalf("%+v", r)
+		}
+		d.wantDone()
+	}
+}
+
+// threadIsMadeAnew: nor does a run go on with another thread that has the id since: it is a stranger's.
+func (d *dormitory) threadIsMadeAnew() {
+	for _, in := range []string{"a", "ask"} {
+		r := d.gone(d.submit(word(in), runs.Enqueue), func() {
+			if _, err := d.graph.Invoke(d.Context(), pregel.Thread("t"), word("get"), pregel.RunOptions{RunID: "another"}); err != nil {
+				d.Fatal(err)
+			}
+		})
+		if r.Status != runs.Error || !strings.Contains(r.Error, saver.ErrThreadDeleted.Error()) || r.Attempt != 1 {
+			d.Fatalf("%+v", r)
+		}
+		d.wantDone()
+		if err := d.saver.DeleteThread(d.Context(), "t"); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// threadIsCut: a run goes on with its thread though what was before the newest checkpoint, where it fell asleep too, was removed.
+func (d *dormitory) threadIsCut() {
+	r := d.submit(word("a"), runs.Enqueue)
+	d.asleep(r, d.clock.Now())
+	if _, err := d.graph.UpdateState(d.Context(), pregel.Thread("t"), pregel.StateUpdate{AsNode: pregel.Copy}); err != nil { // it sleeps anew
+		d.Fatal(err)
+	}
+	if _, err := d.saver.Prune(d.Context(), []string{"t"}, saver.KeepLatest); err != nil {
+		d.Fatal(err)
+	}
+	d.clock.Move(time.Hour)
+	d.asleep(r, d.clock.Now())
+	d.clock.Move(time.Hour)
+	d.ended(r, runs.Success)
 }

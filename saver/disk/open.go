@@ -76,7 +76,8 @@ type Options struct {
 	DeletedMemory time.Duration
 
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; at least a microsecond, 0 means for ever. See saver.Saver.
+	// otherwise; at least a microsecond, 0 means for ever. See saver.Saver. A thread that sleeps longer, or waits for
+	// a signal or a child for longer, goes too: give it saver.NoTTL.
 	DefaultTTL time.Duration
 	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
 	// nothing. It leaves other calls at least half of the time.
