@@ -136,6 +136,7 @@ func seed(dir string, o engine.Options) error {
 	}
 	defer func() { _ = lock.Close() }() // only held
 	if _, err := replica.ReadStatus(ctx, replica.Options{Bucket: o.Replica.Bucket}); err != nil {
+		unmark(o.FS, dir)
 		return err // what is there stays until there is something in its place
 	}
 	if err := engine.ClearCache(dir, o); err != nil {
@@ -149,11 +150,20 @@ func seed(dir string, o engine.Options) error {
 		return err
 	}
 	defer func() { _ = to.Close() }() // nothing is made any more
-	_, err = restoreBucket(ctx, o.Replica.Bucket, dir, Moment{}, Options{Engine: o, Dest: o.FS}, to)
-	if names, lerr := to.List(dir); err != nil && lerr == nil && !slices.ContainsFunc(names, engine.StoreFile) {
-		_ = to.Remove(filepath.Join(dir, engine.CacheName)) // as it was found
+	if _, err = restoreBucket(ctx, o.Replica.Bucket, dir, Moment{}, Options{Engine: o, Dest: o.FS}, to); err != nil {
+		unmark(to, dir)
 	}
 	return err
+}
+
+// unmark takes the mark of a follower off a directory in which there is no store: it is as it was found.
+func unmark(d interface {
+	List(dir string) ([]string, error)
+	Remove(name string) error
+}, dir string) {
+	if names, err := d.List(dir); err == nil && !slices.ContainsFunc(names, engine.StoreFile) {
+		_ = d.Remove(filepath.Join(dir, engine.CacheName)) // the first cause is what counts
+	}
 }
 
 // Rejoin makes a directory that has led, and that the lineage went on without, a follower's. What it has and the bucket lacks is
