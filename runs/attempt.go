@@ -179,11 +179,9 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 		return err
 	}
 	o := Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
-	mark := j.claim.Mark
+	mark := slept + " at " + st.Address.CheckpointID
 	if o.Yields {
 		mark = asleep + st.Address.CheckpointID
-	} else {
-		mark = slept + " at " + st.Address.CheckpointID
 	}
 	if mark != j.claim.Mark {
 		if err := w.Queue.Mark(ctx, j.claim, mark); err != nil {

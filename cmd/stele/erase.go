@@ -258,8 +258,6 @@ func printErase(p *printer, rep *erased, hint string) {
 		return
 	case rep.Database:
 		p.line("deleted %s (%s)", what, rep.Took.Round(time.Millisecond))
-	default:
-		p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 	case !rep.matched():
 		p.line("nothing matches; every file was written anew all the same: %s -> %s (%s)",
 			size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
@@ -267,6 +265,8 @@ func printErase(p *printer, rep *erased, hint string) {
 	case rep.DryRun:
 		p.line("would erase %s; nothing was erased, say --yes to do it", what)
 		return
+	default:
+		p.line("erased %s: %s -> %s (%s)", what, size(rep.BytesBefore), size(rep.BytesAfter), rep.Took.Round(time.Millisecond))
 	}
 	if rep.Bucket {
 		p.line("the bucket is erased, too: no moment before this one can be restored from it")

@@ -138,8 +138,8 @@ func TestRenamedNodes(t *testing.T) {
 					t.Fatalf("%v, %v", r, err)
 				}
 				input := any(nil)
-				if state, err := now.State(t.Context(), pregel.Thread("t")); err != nil {
-					t.Fatal(err)
+				if state, err := now.State(t.Context(), pregel.Thread("t")); err != nil || c.held != "" && (!slices.Contains(state.Next, c.held) || slices.Contains(state.Next, names[c.held])) {
+					t.Fatalf("%+v, %v", state, err) // a node that is held has the name under which it is stored
 				} else if answers := map[string]any{}; len(state.Interrupts) > 0 {
 					for _, in := range state.Interrupts {
 						answers[in.ID] = "yes"
@@ -310,6 +310,9 @@ func TestCopyOfAMigratedCheckpoint(t *testing.T) {
 		s = read
 		now := program("2", "approve", pregel.Migration{From: from, To: "2", Nodes: map[string]string{"ask": "approve"}})
 		must(now.Untyped().UpdateState(t.Context(), pregel.Thread("t"), pregel.StateUpdate{AsNode: pregel.Copy})) // without the question
+		if tup := must(s.GetTuple(t.Context(), saver.Config{ThreadID: "t"})); noted && !slices.Equal(tup.Note.Next, []string{"ask"}) {
+			t.Errorf("the copy says that %q are left", tup.Note.Next)
+		}
 		if state := must(now.State(t.Context(), pregel.Thread("t"))); !slices.Equal(state.Next, []string{"approve"}) {
 			t.Errorf("noted %v: %+v", noted, state)
 		}

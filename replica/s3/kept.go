@@ -78,6 +78,7 @@ func (s *store) expire(rules []types.LifecycleRule) (after time.Duration) {
 		if r.Status != types.ExpirationStatusEnabled || e == nil || aws.ToInt32(e.NoncurrentDays) == 0 || aws.ToInt32(e.NewerNoncurrentVersions) > 0 {
 			continue
 		}
+		//lint:ignore SA1019 older rules have it
 		prefix := aws.ToString(r.Prefix)
 		if f := r.Filter; f != nil {
 			if f.And != nil || f.Tag != nil || f.ObjectSizeGreaterThan != nil || f.ObjectSizeLessThan != nil {
