@@ -990,17 +990,17 @@ def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
     with SteleSaver.from_url(server.url) as saver:
         for half in ("\ud800", "\udc00" + "a" * 60):
             with pytest.raises(
-                errors.InvalidArgumentError, match="^thread_id has half of a character"
+                errors.InvalidArgumentError, match=r"^thread_id has half of a character"
             ):
                 saver.delete_thread(half)
             with pytest.raises(
-                errors.InvalidArgumentError, match="^the id of the target thread has"
+                errors.InvalidArgumentError, match=r"^the id of the target thread has"
             ):
                 saver.copy_thread("t", half)
             for namespace, key in ((("n", half), "k"), (("n",), half)):
                 with pytest.raises(
                     errors.InvalidArgumentError,
-                    match="^(namespace|key) has half of a character",
+                    match=r"^(namespace|key) has half of a character",
                 ):
                     SteleStore(saver._client).put(namespace, key, {})
         config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": object()}}
