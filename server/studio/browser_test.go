@@ -179,11 +179,11 @@ func (p *tab) key(key string) {
 	p.do(js(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: ` + quote(key) + `, bubbles: true, cancelable: true}))`))
 }
 
-// see waits until a condition, an expression of the page, is true.
+// see waits until a condition, an expression of the page, is true. One that throws, as before a row is drawn, is not.
 func (p *tab) see(what, condition string) {
 	p.t.Helper()
 	look := func() error {
-		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+condition+")", chromedp.WithPollingTimeout(time.Minute)))
+		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("(() => { try { return !!("+condition+") } catch { return false } })()", chromedp.WithPollingTimeout(time.Minute)))
 		return err
 	}
 	err := look()
