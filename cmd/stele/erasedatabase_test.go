@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/pgqueue"
 	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
@@ -22,25 +21,12 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/store/cache"
 )
 
 // TestEraseThreadsOnPostgreSQL is TestEraseThreads in the tables of a database, beside a server that is at work.
 func TestEraseThreadsOnPostgreSQL(t *testing.T) {
-	url, _ := postgresServer(t)
+	h, url := householdOnPostgres(t)
 	ctx := t.Context()
-	h := &household{T: t}
-	h.none(postgres.Setup(ctx, url, postgres.Options{}), pgstore.Setup(ctx, url, postgres.Options{}, nil))
-	s, err := postgres.Open(ctx, url, postgres.Options{})
-	h.none(err)
-	items, err := pgstore.On(ctx, s, store.Options{})
-	h.none(err)
-	queue := pgqueue.Open(s, pgqueue.Options{})
-	h.cache, err = cache.NewMemory(cache.Options{})
-	h.none(err)
-	h.in = &stores{saver: s, items: items, queue: queue}
-	h.serve()
-	t.Cleanup(func() { h.none(h.api.Close(), queue.Close(), items.Close(), s.Close()) })
 	h.fill("bob", "bob")
 	bobs := stay(h.words)
 	before := h.threads()
@@ -50,7 +36,7 @@ func TestEraseThreadsOnPostgreSQL(t *testing.T) {
 	old, err := pgstore.On(ctx, earlier, store.Options{})
 	h.none(err, old.Put(ctx, server.ItemsOf("ada@x.org"), "ages", object{"text": h.word("AGES")}, store.TTL(24*time.Hour)), old.Close(), earlier.Close()) // a read would renew it
 	gone := h.gone()
-	_, err = queue.PutSchedule(ctx, runs.Schedule{ID: "on a thread", Cron: "@yearly", Spec: runs.Spec{Graph: "agent", ThreadID: h.words["THREAD-ID"], Metadata: object{"m": h.word("THREAD-SCHEDULE")}}})
+	_, err = h.in.queue.PutSchedule(ctx, runs.Schedule{ID: "on a thread", Cron: "@yearly", Spec: runs.Spec{Graph: "agent", ThreadID: h.words["THREAD-ID"], Metadata: object{"m": h.word("THREAD-SCHEDULE")}}})
 	h.none(err)
 	adas := stay(h.words)
 	for place := range adas {
@@ -62,17 +48,8 @@ func TestEraseThreadsOnPostgreSQL(t *testing.T) {
 		}
 	}
 	args := []string{"erase", "--postgres", url, "--json", "--items", prefixText(server.ItemsOf("ada@x.org")), "--thread", gone}
-	children := 0
-	for id, parent := range h.threads() {
-		if _, known := before[id]; known {
-			continue
-		}
-		if parent != "" { // it goes with its parent
-			children++
-			continue
-		}
-		args = append(args, "--thread", id)
-	}
+	added, children := h.added(before)
+	args = append(args, added...)
 	h.holds(adas, tables(t, url), true)
 
 	h.none(h.api.Close())

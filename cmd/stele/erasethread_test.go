@@ -49,17 +49,8 @@ func TestEraseThreads(t *testing.T) {
 	scan := func() map[string][]byte { h.Helper(); return enginetest.Scan(t, vfs.OS{}, dir, nil) }
 	h.none(h.api.Close(), h.cache.Clear(t.Context()), d.Flush(t.Context()))
 	args := []string{"erase", dir, "--json", "--items", prefixText(server.ItemsOf("ada@x.org")), "--thread", gone}
-	children := 0
-	for id, parent := range h.threads() {
-		if _, known := before[id]; known {
-			continue
-		}
-		if parent != "" { // it goes with its parent
-			children++
-			continue
-		}
-		args = append(args, "--thread", id)
-	}
+	added, children := h.added(before)
+	args = append(args, added...)
 	h.none(h.in.end())
 	h.holds(adas, scan(), true)
 
@@ -101,6 +92,22 @@ func (h *household) threads() map[string]string {
 		all[r.ThreadID] = r.Parent
 	}
 	return all
+}
+
+// added names, as arguments, the threads that were not there before, and counts those that go with their parents.
+func (h *household) added(before map[string]string) (args []string, children int) {
+	h.Helper()
+	for id, parent := range h.threads() {
+		if _, known := before[id]; known {
+			continue
+		}
+		if parent != "" { // it goes with its parent
+			children++
+			continue
+		}
+		args = append(args, "--thread", id)
+	}
+	return args, children
 }
 
 // TestEraseThreadsGoesOn: an erasure that was interrupted when the runs of a child were removed, and nothing else, goes on with its

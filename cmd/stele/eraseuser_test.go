@@ -541,11 +541,12 @@ func raw(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// TestEraseUserOnPostgreSQL is TestEraseUser in the tables of a database, beside a server that is at work.
-func TestEraseUserOnPostgreSQL(t *testing.T) {
-	url, _ := postgresServer(t)
+// householdOnPostgres makes a household in the tables of a database, with a server that is at work.
+func householdOnPostgres(t *testing.T) (h *household, url string) {
+	t.Helper()
+	url, _ = postgresServer(t)
 	ctx := t.Context()
-	h := &household{T: t}
+	h = &household{T: t}
 	h.none(postgres.Setup(ctx, url, postgres.Options{}), pgstore.Setup(ctx, url, postgres.Options{}, nil))
 	s, err := postgres.Open(ctx, url, postgres.Options{})
 	h.none(err)
@@ -557,6 +558,12 @@ func TestEraseUserOnPostgreSQL(t *testing.T) {
 	h.in = &stores{saver: s, items: items, queue: queue}
 	h.serve()
 	t.Cleanup(func() { h.none(h.api.Close(), queue.Close(), items.Close(), s.Close()) })
+	return h, url
+}
+
+// TestEraseUserOnPostgreSQL is TestEraseUser in the tables of a database, beside a server that is at work.
+func TestEraseUserOnPostgreSQL(t *testing.T) {
+	h, url := householdOnPostgres(t)
 	h.fill("bob", "bob")
 	bobs := stay(h.words)
 	h.fill("ada", "ada@x.org")

@@ -88,22 +88,31 @@ func startWorker(ctx context.Context, url string, lease time.Duration, begun fun
 	return w, nil
 }
 
+// cluster starts a server with these settings, and a saver on it. end stops both.
+func cluster(ctx context.Context, settings ...string) (s *postgres.Saver, url string, end func(), err error) {
+	server, err := pgtest.New(settings...)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	url = server.URL("postgres")
+	if err = postgres.Setup(ctx, url, postgres.Options{}); err == nil {
+		s, err = postgres.Open(ctx, url, postgres.Options{})
+	}
+	if err != nil {
+		server.Close()
+		return nil, "", nil, err
+	}
+	return s, url, func() { s.Close(); server.Close() }, nil
+}
+
 // fleet prints how many runs workers do, and how soon one begins.
 func fleet() error {
-	server, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=256MB")
+	ctx := context.Background()
+	s, url, end, err := cluster(ctx, "fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=256MB")
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	ctx, url := context.Background(), server.URL("postgres")
-	if err := postgres.Setup(ctx, url, postgres.Options{}); err != nil {
-		return err
-	}
-	s, err := postgres.Open(ctx, url, postgres.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+	defer end()
 	q := pgqueue.Open(s, pgqueue.Options{})
 	defer q.Close()
 	submit := func(thread string) (runs.Run, error) {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
@@ -27,33 +25,27 @@ type letterTwo struct {
 	Sent bool
 }
 
+// asking is a graph over S whose node asks a person.
+func asking[S any](s saver.Saver) (*graph.Graph[S], error) {
+	return graph.For[S]().Node("approve", func(ctx context.Context, _ *S) (graph.Update, error) {
+		_, err := pregel.Ask(ctx, "send?")
+		return nil, err
+	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "letters", Saver: s})
+}
+
 // preflight prints how long a changed program takes to judge threads of 10 KB that wait for a person.
 func preflight(threads int) error {
-	server, err := pgtest.New("fsync=off", "shared_buffers=256MB")
+	ctx := context.Background()
+	s, _, end, err := cluster(ctx, "fsync=off", "shared_buffers=256MB")
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	ctx, url := context.Background(), server.URL("postgres")
-	if err := postgres.Setup(ctx, url, postgres.Options{}); err != nil {
-		return err
-	}
-	s, err := postgres.Open(ctx, url, postgres.Options{})
+	defer end()
+	one, err := asking[letter](s)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	one, err := graph.For[letter]().Node("approve", func(ctx context.Context, _ *letter) (graph.Update, error) {
-		_, err := pregel.Ask(ctx, "send?")
-		return nil, err
-	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "letters", Saver: s})
-	if err != nil {
-		return err
-	}
-	two, err := graph.For[letterTwo]().Node("approve", func(ctx context.Context, _ *letterTwo) (graph.Update, error) {
-		_, err := pregel.Ask(ctx, "send?")
-		return nil, err
-	}).Edge(graph.Start, "approve").Compile(graph.Options{Name: "letters", Saver: s})
+	two, err := asking[letterTwo](s)
 	if err != nil {
 		return err
 	}
