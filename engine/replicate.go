@@ -481,7 +481,7 @@ func (r *replication) start() {
 		_ = r.leader.Run(r.ctx) // what ended it, the next one waits for
 	})
 	r.work.Go(func() { // a leader whose chunks do not get through may still read that another leads
-		if errors.Is(r.leader.Wait(r.ctx, base.MaxLSN), replica.ErrFenced) && r.points.Err() == nil {
+		if errors.Is(r.leader.AwaitLoss(r.ctx), replica.ErrFenced) && r.points.Err() == nil {
 			r.e.Opts.Logger.Error("replica", "error", replica.ErrFenced)
 			r.e.role.end(replica.ErrFenced)
 		}

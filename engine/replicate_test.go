@@ -569,6 +569,43 @@ func TestSyncReplicaSeeds(t *testing.T) {
 	}
 }
 
+// TestReplicaInterval: what nobody waits for is sent once in an Interval, and all together when somebody waits.
+func TestReplicaInterval(t *testing.T) {
+	for _, mode := range []replica.Mode{replica.Async, replica.Bounded} {
+		sim := buckettest.NewSim(nil)
+		o := Options{Replica: Replica{Bucket: sim.Client("m"), Mode: mode, Interval: time.Hour, MaxLag: time.Hour, PointEvery: time.Hour}}
+		e, err := Open(filepath.Join(t.TempDir(), "s"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-e.replica.seeded
+		if err := e.SyncReplica(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		chunks := func() (n int) {
+			for _, c := range sim.History() {
+				if c.Op == buckettest.Put && strings.HasPrefix(c.Key, "e0") {
+					n++
+				}
+			}
+			return n
+		}
+		before := chunks()
+		for i := range 50 {
+			putKey(t, e, fmt.Sprint("k", i))
+		}
+		if err := e.SyncReplica(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := chunks() - before; n < 1 || n > 3 { // whoever makes a point waits as well
+			t.Errorf("mode %s: 50 commits in one interval made %d chunks", mode, n)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReplicaOwnTail has a process that is killed while the bucket is away. The next one gives the bucket the end of the log, and
 // goes on behind it; in mode Sync nobody sees it before the bucket has it.
 func TestReplicaOwnTail(t *testing.T) {

@@ -212,7 +212,7 @@ func (t *threadState) missing(g *Graph) []string {
 func (t *threadState) left(g *Graph) []string {
 	gone := t.missing(g)
 	for _, w := range t.pending {
-		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok && g.nodes[node] == nil {
+		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok && node != End && g.nodes[node] == nil { // a Command may go to End
 			gone = withMissing(gone, node)
 		}
 		if strings.HasPrefix(w.Channel, "join:") && !g.specs.has(w.Channel) {

@@ -226,14 +226,22 @@ func (g *Graph) bounded(ctx context.Context, thread string, f func() error) erro
 		err = guard(f)
 	}()
 	t := time.NewTimer(migrationTime)
-	defer t.Stop()
 	select {
 	case err := <-ended:
+		t.Stop()
 		return err
 	case <-t.C:
 		g.endless.keep(thread, ended)
 		return fmt.Errorf("it has not ended after %v", migrationTime)
 	case <-ctx.Done():
+		go func() { // it is bounded also if nobody waits for it
+			select {
+			case <-ended:
+				t.Stop()
+			case <-t.C:
+				g.endless.keep(thread, ended)
+			}
+		}()
 		return context.Cause(ctx)
 	}
 }
@@ -521,12 +529,13 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 		return nil, nil
 	}
 	held, cp := map[string]bool{}, &saved.Checkpoint
+	due := saved.Note == nil // whether a node that is renamed is left to run: else no graph inside is under way
 	taken := func(name string) bool {
 		return slices.Contains(slices.Collect(maps.Values(nodes)), name)
 	}
 	if saved.Note != nil {
 		for _, name := range saved.Note.Next {
-			held[name] = taken(name)
+			held[name], due = taken(name), due || nodes[name] != ""
 		}
 	} else {
 		for name := range cp.Values {
@@ -557,6 +566,7 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 	for i, x := range list {
 		p, ok := sendOf(x)
 		to := nodes[p.Node]
+		due = due || to != ""
 		if ok && taken(p.Node) {
 			held[p.Node] = true
 		}
@@ -574,13 +584,15 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 	}
 	at := saved.Config
 	at.CheckpointID = cp.ID
-	for tup, err := range answer.Below(ctx, s, at) {
-		if err != nil {
-			return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
-		}
-		inside := strings.TrimPrefix(tup.Config.Namespace, childNS(at.Namespace, ""))
-		if node, _, _ := strings.Cut(inside, nsEnd); nodes[node] != "" {
-			held[node] = true
+	if due {
+		for tup, err := range answer.Below(ctx, s, at) {
+			if err != nil {
+				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+			}
+			inside := strings.TrimPrefix(tup.Config.Namespace, childNS(at.Namespace, ""))
+			if node, _, _ := strings.Cut(inside, nsEnd); nodes[node] != "" {
+				held[node] = true
+			}
 		}
 	}
 	maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })

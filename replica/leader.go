@@ -195,12 +195,23 @@ func (l *Leader) Append(batches ...Batch) error {
 // next take-over, settles it. So it does if a later leader has deleted all chunks up to there. What somebody waits for is
 // sent at once, whatever Options.Interval is.
 func (l *Leader) Wait(ctx context.Context, lsn base.LSN) error {
+	l.mu.Lock()
+	if lsn > l.wanted {
+		l.wanted = lsn
+		l.wake()
+	}
+	l.mu.Unlock()
+	return l.await(ctx, lsn)
+}
+
+// AwaitLoss waits until this leader is Lost, and returns ErrFenced then. If ctx or Run ends before, it returns
+// fault.ErrOutcomeUnknown. It hastens nothing.
+func (l *Leader) AwaitLoss(ctx context.Context) error { return l.await(ctx, base.MaxLSN) }
+
+// await is Wait for who hastens nothing.
+func (l *Leader) await(ctx context.Context, lsn base.LSN) error {
 	for {
 		l.mu.Lock()
-		if lsn > l.wanted {
-			l.wanted = lsn
-			l.wake()
-		}
 		changed, closed := l.changed, l.closed
 		synced, lost, unsure := l.synced.LSN >= lsn, l.lost > 0 && lsn >= l.lost, l.unsure > 0 && lsn >= l.unsure
 		l.mu.Unlock()

@@ -93,8 +93,7 @@ func Final(err error) bool {
 	var answer *pregel.AnswerError
 	var mistyped *channel.TypeError
 	var child *pregel.ChildError
-	var migration *pregel.MigrationError
-	if errors.As(err, &answer) || errors.As(err, &mistyped) || errors.As(err, &child) || errors.As(err, &migration) {
+	if errors.As(err, &answer) || errors.As(err, &mistyped) || errors.As(err, &child) {
 		return true
 	}
 	for _, final := range []error{
