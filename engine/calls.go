@@ -69,9 +69,12 @@ func (s *Store) enterToWrite() error {
 	return s.Enter()
 }
 
-// MayWrite returns ErrReadOnly for a store that is only read, and ErrFollower for one that another writes.
+// MayWrite returns ErrReadOnly for a store that is only read, ErrFollower for one that another writes, and
+// ErrBucketAway for one that waits for its bucket.
 func (s *Store) MayWrite() error {
 	switch {
+	case s.Away():
+		return fault.ErrBucketAway
 	case s.Opts.ReadOnly:
 		return fault.ErrReadOnly
 	case s.Opts.follows:

@@ -99,7 +99,7 @@ func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, 
 		return nil
 	}
 	if err != nil {
-		e.noteWriteError(err)
+		e.noteRefusal(err)
 		return err
 	}
 	e.nudge()
@@ -183,7 +183,7 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 	}
 	n, err := e.log.CommitAll(ctx, records)
 	if err != nil {
-		e.noteWriteError(err)
+		e.noteRefusal(err)
 	} else {
 		err = refused
 	}
@@ -259,6 +259,9 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 	}
 	e.Index.Apply(c)
+	if e.refusal.Load() != nil {
+		e.refusal.Store(nil)
+	}
 	e.noteChanged(func(yield func(string)) {
 		for _, r := range batch {
 			for _, p := range r.User.(*Tx).partitions.list {

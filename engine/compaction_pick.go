@@ -29,11 +29,34 @@ func nextCompaction(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, o 
 
 // fits reports whether the live part of segments fits into free bytes.
 func fits(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) bool {
+	return needed(segs, dead) <= free
+}
+
+// needed returns the free bytes that rewriting the segments takes.
+func needed(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) int64 {
 	live := int64(minFreed)
 	for _, s := range segs {
 		live += s.Size - dead[s.Num]
 	}
-	return live <= free
+	return live
+}
+
+// outOfReach returns how many dead bytes lie in segments that are worth rewriting on a full disk, but of which none
+// fits into free bytes, and how many free bytes the first of them needs. Both are 0 if one fits, or none is worth it.
+func outOfReach(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) (bytes, least int64) {
+	for i, s := range segs {
+		if dead[s.Num] < minFreed {
+			continue
+		}
+		n := needed(segs[i:i+1], dead)
+		if n <= free {
+			return 0, 0
+		}
+		if bytes += dead[s.Num]; least == 0 || n < least {
+			least = n
+		}
+	}
+	return bytes, least
 }
 
 // pickCompaction returns segments worth merging: as many as the fan-out asks for

@@ -49,3 +49,24 @@ func TestWhatIsCompacted(t *testing.T) {
 		t.Error("a small segment is rewritten for little")
 	}
 }
+
+// TestOutOfReach: what is deleted on a full disk but cannot be returned is told with the room that it takes.
+func TestOutOfReach(t *testing.T) {
+	segs := []snapshot.SegmentInfo{{Num: 1, Size: 16 << 20}, {Num: 2, Size: 32 << 20}, {Num: 3, Size: 4 << 20}}
+	for _, c := range []struct {
+		dead        map[base.FileNum]int64
+		free        int64
+		bytes, need int64
+	}{
+		{nil, 0, 0, 0},
+		{map[base.FileNum]int64{3: minFreed - 1}, 0, 0, 0},
+		{map[base.FileNum]int64{1: 8 << 20}, 8 << 20, 8 << 20, 8<<20 + minFreed},
+		{map[base.FileNum]int64{1: 8 << 20}, 8<<20 + minFreed, 0, 0},
+		{map[base.FileNum]int64{1: 8 << 20, 2: 30 << 20}, 1 << 20, 38 << 20, 2<<20 + minFreed},
+		{map[base.FileNum]int64{1: 8 << 20, 2: 30 << 20}, 4 << 20, 0, 0},
+	} {
+		if bytes, need := outOfReach(segs, c.dead, c.free); bytes != c.bytes || need != c.need {
+			t.Errorf("dead %v, free %d: %d bytes, need %d; want %d, %d", c.dead, c.free, bytes, need, c.bytes, c.need)
+		}
+	}
+}

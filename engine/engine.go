@@ -26,7 +26,7 @@ type Engine struct {
 	lock        vfs.Lock // nil if read-only
 	lockText    string   // what the lock file says of this writer
 	guessed     bool     // the state was made without a manifest
-	upTo        base.LSN // replay no further; 0: to the end of the log
+	upTo        base.LSN // replay no further
 	manifestKey string   // of a read-only store's manifest
 	durable     wal.Mark // as Open found it
 	revisions   *revisionCache
@@ -54,6 +54,7 @@ type Engine struct {
 	commits                           Latency
 	valueBytes                        atomic.Int64
 	poisonNoted                       atomic.Bool
+	refusal                           atomic.Pointer[error] // of the last commit, by the system; nil: it was made
 	lockLost                          atomic.Pointer[error] // see ownsDir
 	isOpen                            atomic.Bool           // see stillWanted
 	workErr, compactErr               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded

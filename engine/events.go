@@ -2,9 +2,11 @@ package engine
 
 import (
 	"errors"
+	"syscall"
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 func (e *Engine) noteSlowSync(took time.Duration) {
@@ -20,6 +22,17 @@ func (e *Engine) noteLowSpace(free int64) {
 	if f := e.Opts.Events.LowSpace; f != nil {
 		f(free)
 	}
+}
+
+// noteRefusal is noteWriteError for a commit. What the system refused for another reason than a full device, which
+// Health sees itself, Health tells of until the next commit is made.
+func (e *Engine) noteRefusal(err error) {
+	limited := errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) // these match ENOSPC too
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, fault.ErrDiskFull)
+	if vfs.Refused(err) && (limited || !full) && !errors.Is(err, fault.ErrPoisoned) {
+		e.refusal.Store(&err)
+	}
+	e.noteWriteError(err)
 }
 
 func (e *Engine) noteWriteError(err error) {

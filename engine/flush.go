@@ -323,6 +323,9 @@ func (f *flusher) saveAtClose() error {
 	if f.badPages.Load() {
 		return f.images.forget()
 	}
+	if f.images.unproven() {
+		return nil
+	}
 	write := func() error { return errors.Join(f.images.Write(false), f.garbage.recordDropped()) }
 	if len(f.manifest.State().Logs) > maxIdleLogs && !f.Opts.follows {
 		write = func() error { return f.flushLocked(ctx) }

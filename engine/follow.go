@@ -16,7 +16,6 @@ import (
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
-	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -193,8 +192,10 @@ type follower struct {
 	o      Replica
 	f      *replica.Follower // of who opens, then of run
 	clock  func() time.Duration
-	looked time.Duration // when HEAD was looked at last, about
-	stood  bucket.ETag   // the HEAD that was found vacant last; read once run has ended
+	looked time.Duration   // when HEAD was looked at last, about
+	retry  time.Duration   // when it may try to take over again
+	pause  time.Duration   // see backOff
+	leads  *replica.Leader // once it has taken over in the bucket; of who takes over, then of GiveBack
 
 	stopRun context.CancelFunc
 	work    sync.WaitGroup
@@ -207,6 +208,8 @@ type follower struct {
 	epoch   uint64
 	heard   time.Duration // when the leader was known to be there, or to have left nothing behind
 	trouble error         // of the last look
+	refused error         // of the last try to take over, while the lease is free
+	away    time.Duration // when the bucket stopped to answer; while problem is replica.ErrAway
 	ended   error         // it goes on no more
 	waiting int
 	changed chan struct{} // closed when the above changes
@@ -228,7 +231,7 @@ func (w *follower) open(cache bool) error {
 		ctx = context.Background()
 	}
 	m := e.manifest.State().Replica
-	at := replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
+	at := marked(m)
 	r.ro = e.lineageOptions(m)
 	var err error
 	if r.local, err = e.chainFrom(at, m.ChainKey); err != nil {
@@ -246,7 +249,10 @@ func (w *follower) open(cache bool) error {
 	}
 	if err == nil && !m.Restored {
 		at := w.f.Position()
-		err = e.SetLineage(at)
+		if err = e.SetLineage(at); err == nil { // it is another directory now
+			r.ro = e.lineageOptions(e.manifest.State().Replica)
+			err = r.insist(ctx, func() (err error) { w.f, err = replica.Follow(ctx, r.ro, r.local, at); return err })
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
@@ -300,9 +306,20 @@ func (w *follower) stop() {
 func (w *follower) tell(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	change()
+	was := errors.Is(w.problem(), replica.ErrAway)
+	if change(); !was && errors.Is(w.problem(), replica.ErrAway) {
+		w.away = w.clock()
+	}
 	close(w.changed)
 	w.changed = make(chan struct{})
+}
+
+// problem is what the follower could not do last. mu is held, or the follower has stopped.
+func (w *follower) problem() error {
+	if w.trouble != nil {
+		return w.trouble
+	}
+	return w.refused
 }
 
 // poll applies what the bucket has. It asks for the next chunk by its name, and for HEAD if that has changed.
@@ -318,9 +335,14 @@ func (w *follower) poll(ctx context.Context) error {
 			w.heard = w.clock() // nobody commits until HEAD changes
 		}
 	})
-	if err == nil && w.f.May(w.takeOver()) == nil {
-		w.stood = w.f.Stood()
+	switch {
+	case err != nil || w.e.RoleEnd() != nil:
+	case w.f.May(w.takeOver()) != nil:
+		w.tell(func() { w.refused = nil })
+	case !w.e.Opts.TakeOver:
 		w.e.role.end(ErrVacant)
+	case w.stopRun != nil: // who opens it may still give the directory another name in the lineage
+		w.succeed(ctx)
 	}
 	return err
 }
@@ -473,16 +495,22 @@ func (w *follower) judge(h *metrics.Health) {
 		f.Behind = time.Duration(max(w.known.Stamp-w.at.Stamp, 0)) * time.Microsecond
 	}
 	h.Replica = &metrics.Replica{Mode: string(w.mode), Epoch: w.epoch, Seeded: true, Follower: f}
-	if w.trouble != nil {
-		h.Replica.Trouble = w.trouble.Error()
+	trouble := w.problem()
+	if trouble != nil {
+		h.Replica.Trouble = trouble.Error()
+	}
+	if errors.Is(trouble, replica.ErrAway) {
+		f.Away = w.clock() - w.away
 	}
 	switch {
 	case w.ended != nil:
 		addProblem(h, metrics.TroubleReplica, metrics.StatusFailed, w.ended, "it follows no more: close it, and open it again: %v", w.ended)
 	case stale != nil:
 		addProblem(h, metrics.TroubleReplica, metrics.StatusFailed, stale, "%v", stale)
-	case w.trouble != nil:
-		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, w.trouble, "%v", w.trouble)
+	case f.Away > 0:
+		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, trouble, "no answer for %v: %v", f.Away.Round(time.Millisecond), trouble)
+	case trouble != nil:
+		addProblem(h, metrics.TroubleReplica, metrics.StatusDegraded, trouble, "%v", trouble)
 	}
 }
 
@@ -504,7 +532,7 @@ func (e *Engine) setAside(ctx context.Context) (base.LSN, error) {
 	if m == nil {
 		return 0, fmt.Errorf("%w: the store there is in no lineage", replica.ErrDiverged)
 	}
-	at := replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
+	at := marked(m)
 	if m.Epoch > 0 {
 		r.ro = e.lineageOptions(m)
 		var err error
@@ -514,7 +542,10 @@ func (e *Engine) setAside(ctx context.Context) (base.LSN, error) {
 		if w.f, err = replica.Follow(ctx, r.ro, r.local, at); err == nil {
 			var more []replica.Batch
 			more, err = w.f.Next(ctx) // all that the log has, too, is behind it, or else not the lineage's
-			if at = w.f.Position(); err == nil && more == nil && w.f.Own() && r.local.End() > at.LSN {
+			at = w.f.Position()
+			tail := err == nil && more == nil && r.local.End() > at.LSN ||
+				errors.Is(err, replica.ErrPointGone) && r.local.End() > w.f.Known().LSN // retention has passed the mark
+			if tail && w.f.Own() {
 				return 0, errOwnTail // nobody has taken over: it leads again, and the bucket gets them
 			}
 		}

@@ -211,7 +211,7 @@ func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
 		*room = nil
 	}
 	slices.SortFunc(live, index.Ref.Compare)
-	files := map[base.FileNum]held{}
+	files := map[base.FileNum]familyBytes{}
 	w.Fam.Values(func(r index.Ref, l index.Loc) {
 		if l.InLog() {
 			return
@@ -240,8 +240,8 @@ var liveRooms = sync.Pool{New: func() any { return new([]index.Ref) }}
 
 const keptLive = 4 << 10
 
-// held is how much a segment holds of a family, and how much of that is dead.
-type held struct {
+// familyBytes is how much a segment holds of a family, and how much of that is dead.
+type familyBytes struct {
 	values, dead     int64 // how many
 	bytes, deadBytes int64 // as they are in blocks
 }
@@ -250,7 +250,7 @@ type held struct {
 // values, for the directory by the share of dead values. For a chat, whose older versions are small
 // patches, the directory is the larger part. As everywhere here, the result is scaled to the segment's
 // raw bytes.
-func (g *garbageEstimate) deadOf(family uint64, n base.FileNum, h held) int64 {
+func (g *garbageEstimate) deadOf(family uint64, n base.FileNum, h familyBytes) int64 {
 	f, ok := g.inSegment(family, n)
 	if !ok || f.size == 0 {
 		return 0

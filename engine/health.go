@@ -66,6 +66,9 @@ func (e *Engine) Health() metrics.Health {
 		if lost := e.lockLost.Load(); err == nil && lost != nil {
 			err = *lost // the next commit is refused
 		}
+		if err == nil {
+			err = e.manifest.Poison() // a commit that needs a new log file is refused
+		}
 		if err != nil {
 			addProblem(&h, metrics.TroublePoisoned, metrics.StatusFailed, err, "%v", err)
 		}
@@ -73,6 +76,9 @@ func (e *Engine) Health() metrics.Health {
 	e.replica.judge(&h)
 	e.follower.judge(&h)
 	e.judgeSpace(&h, err)
+	if refused := e.refusal.Load(); refused != nil && h.Status != metrics.StatusFailed { // else the reason stands there already
+		addProblem(&h, metrics.TroubleRefused, metrics.StatusDegraded, *refused, "the last commit was refused: %v", *refused)
+	}
 	if e.log != nil {
 		e.judgeWork(&h)
 	}
@@ -97,7 +103,12 @@ func (e *Engine) judgeSpace(h *metrics.Health, err error) {
 	case err != nil:
 		addProblem(h, metrics.TroubleDisk, metrics.StatusDegraded, err, "%v", err)
 	case e.log != nil && s.Free < s.Reserve:
-		addProblem(h, metrics.TroubleDiskFull, metrics.StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
+		detail := fmt.Sprintf("%d bytes are free, %d are reserved", s.Free, s.Reserve)
+		segs := e.state().Segments
+		if dead, least := outOfReach(segs, e.garbage.inSegments(segs), s.Free); dead > 0 {
+			detail += fmt.Sprintf("; %d bytes are deleted, but returning the first of them takes %d free bytes", dead, least)
+		}
+		addProblem(h, metrics.TroubleDiskFull, metrics.StatusFailed, fault.ErrDiskFull, "%s", detail)
 	case e.log != nil && s.Free < s.LowSpace:
 		addProblem(h, metrics.TroubleDiskLow, metrics.StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
 	}

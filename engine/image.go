@@ -76,7 +76,17 @@ func (c *imageStack) committed(n int64) { c.bytes.Add(n) }
 func (c *imageStack) unsaved() int64 { return c.bytes.Load() }
 
 // due reports whether the log has grown enough for an image.
-func (c *imageStack) due() bool { return c.unsaved() >= c.Opts.ImageBytes }
+func (c *imageStack) due() bool { return c.unsaved() >= c.Opts.ImageBytes && !c.unproven() }
+
+// unproven reports whether the index may have records that nobody acknowledged: the store is to follow, and its
+// directory led last. They are in no image: shownAway says why.
+func (c *imageStack) unproven() bool {
+	if !c.Opts.follows {
+		return false
+	}
+	r := c.manifest.State().Replica
+	return r != nil && !r.Restored
+}
 
 // setBad notes that Open could not read the stack of images.
 func (c *imageStack) setBad() { c.bad = true }

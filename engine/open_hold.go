@@ -55,7 +55,8 @@ func (e *Engine) letGo() error {
 // ownsDir returns nil while the lock file that this writer holds is the one in the directory. The log
 // calls it after every write, before it acknowledges the write, and the file system before a file is
 // made, renamed or removed. Once the lock is lost it stays lost: another writer may have written
-// meanwhile. Without a lock ownsDir always returns nil.
+// meanwhile. A look that fails has not seen that, and the next one may see that all is well. Without a
+// lock ownsDir always returns nil.
 func (e *Engine) ownsDir() error {
 	if e.lock == nil {
 		return nil
@@ -63,16 +64,15 @@ func (e *Engine) ownsDir() error {
 	if lost := e.lockLost.Load(); lost != nil {
 		return *lost
 	}
-	err := e.lock.Attached()
+	err := vfs.Again(e.lock.Attached)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, vfs.ErrDetached):
-		holder := readHolder(e.Held, filepath.Join(e.Dir, LockName))
-		err = &fault.LockLostError{Dir: e.Dir, Holder: holder, Copied: holder == e.lockText}
-	default:
-		err = fmt.Errorf("look for %s: %w", LockName, err)
+	case !errors.Is(err, vfs.ErrDetached):
+		return fmt.Errorf("look for %s: %w", LockName, err)
 	}
+	holder := readHolder(e.Held, filepath.Join(e.Dir, LockName))
+	err = &fault.LockLostError{Dir: e.Dir, Holder: holder, Copied: holder == e.lockText}
 	e.lockLost.CompareAndSwap(nil, &err)
 	return *e.lockLost.Load()
 }

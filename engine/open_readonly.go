@@ -16,7 +16,7 @@ import (
 // names is gone.
 const readerRetries = 16
 
-// openReadOnly reads a store without a lock: the manifest, then the files it
+// openReadOnly reads a store without a lock, unless it is Away: the manifest, then the files it
 // names. A writer in another process may remove some of them meanwhile; then the
 // manifest has moved on, and the reader does too. An image that is missing while the
 // manifest stands still is lost, and the index is rebuilt.
@@ -27,6 +27,11 @@ func (e *Engine) openReadOnly() error {
 	}
 	if err != nil {
 		return err
+	}
+	if e.Away() {
+		if err := e.takeLock(); err != nil {
+			return err
+		}
 	}
 	for range readerRetries {
 		before := e.Found
@@ -64,6 +69,11 @@ func (e *Engine) tryReadOnly() error {
 		return err
 	}
 	e.Found = st
+	if e.Away() {
+		if e.upTo, err = e.shownAway(st); err != nil {
+			return err
+		}
+	}
 	e.useKeys(st, false)
 	e.addFiles(st)
 	// Every file that the state names is opened before any is read, so that they stay readable when the

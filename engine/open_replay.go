@@ -49,7 +49,7 @@ func (r *replayer) batch(b *recordBatch) error {
 // replay applies one record.
 func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.ValueLoc) error {
 	e := r.e
-	if e.upTo > 0 && rec.lsn > e.upTo {
+	if rec.lsn > e.upTo {
 		return nil
 	}
 	if errors.Is(rec.err, fault.ErrVersion) {

@@ -72,6 +72,9 @@ type Options struct {
 	// Replica says where the log is kept besides the directory; the zero value is nowhere.
 	Replica Replica
 	follows bool // the store applies what others wrote: see ApplyBatches
+	// TakeOver is for OpenFollower: the follower takes over in the bucket as soon as it may, and its role ends once it
+	// has. Without it the role ends when it may.
+	TakeOver bool
 
 	ReadOnly    bool // take no lock, write nothing
 	AllowDamage bool // with ReadOnly: go on past damage, wherever it is; see Open
@@ -132,7 +135,7 @@ func (o Options) Validate() error {
 	if o.LogFileSize != 0 && o.LogFileSize < minLogFile {
 		return fmt.Errorf("log file size %d is below the least of %d", o.LogFileSize, minLogFile)
 	}
-	if err := o.Replica.check(o.Sync, o.ReadOnly); err != nil {
+	if err := o.Replica.check(o.Sync, o.ReadOnly && !o.follows); err != nil {
 		return err
 	}
 	if o.AllowDamage && !o.ReadOnly {

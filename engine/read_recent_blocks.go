@@ -157,7 +157,7 @@ func (r *recent) view(ref index.Ref) *delta.Rope {
 	v := r.now.views[ref]
 	if v == nil {
 		if v = r.then.views[ref]; v != nil {
-			r.putView(ref, v, v.Held())
+			r.putView(ref, v, v.Memory())
 		}
 	}
 	return v
@@ -176,7 +176,7 @@ func (r *recent) keepView(ref index.Ref, v *delta.Rope, patch int) {
 func (r *recent) putView(ref index.Ref, v *delta.Rope, more int) {
 	n := recentEntry + v.Size() + more
 	if r.room(n) {
-		n = recentEntry + v.Size() + v.Held()
+		n = recentEntry + v.Size() + v.Memory()
 	}
 	r.now.views[ref] = v
 	r.now.size += n

@@ -103,7 +103,7 @@ func TestRecentHoldsNoLargerValues(t *testing.T) {
 			}
 			large := []byte(noise(i, size))
 			target := large[size/2 : size/2+small]
-			p, err := delta.Decode(delta.Between(delta.HoldOne(large), delta.HoldOne(target), valueSum(target), small/2))
+			p, err := delta.Decode(delta.Between(delta.OnePiece(large), delta.OnePiece(target), valueSum(target), small/2))
 			must(t, err)
 			root := delta.Whole(large)
 			v, err := p.On(root)

@@ -55,9 +55,8 @@ type Replica struct {
 	// Clock is a monotonic clock. For simulations only.
 	Clock func() time.Duration
 
-	stood      bucket.ETag // see replica.Options.Stood
-	impatient  bool        // Open does not wait for the end of a lease: replica.ErrLeased
-	queueBytes int         // memory for what the bucket does not have; 0: that of package replica
+	impatient  bool // Open does not wait for the end of a lease: replica.ErrLeased
+	queueBytes int  // memory for what the bucket does not have; 0: that of package replica
 }
 
 func (o *Replica) withDefaults() {
@@ -121,6 +120,7 @@ type replication struct {
 	same  replica.Position // up to where log and lineage were found to be the same
 
 	leader     *replica.Leader
+	found      base.LSN        // the last record when it began to lead; a leader before it may have acknowledged it
 	ctx        context.Context // of all that waits for the bucket; ended by Close
 	cancel     context.CancelFunc
 	points     context.Context // of making points, and of what is not in the log yet; Close ends it first
@@ -352,8 +352,12 @@ func (r *replication) admit(ctx context.Context) (context.Context, context.Cance
 
 // SyncReplica is Sync, and returns when the bucket has all that Sync makes durable, in every mode; without a replica it is Sync. It
 // waits for Replica.Deadline at most. Errors: those of Sync; ErrFenced: another leads, and the bucket never gets all; ErrOutcomeUnknown:
-// it may get it yet; and then replica.ErrSeeding, too, if nothing can be restored from the bucket yet, whatever it has.
+// it may get it yet; and then replica.ErrSeeding, too, if nothing can be restored from the bucket yet, whatever it has;
+// fault.ErrBucketAway: the store is only read, and may show what the bucket lacks.
 func (e *Engine) SyncReplica(ctx context.Context) error {
+	if e.Away() {
+		return fault.ErrBucketAway
+	}
 	if err := e.Sync(ctx); err != nil || e.replica == nil || e.MayWrite() != nil {
 		return err
 	}
@@ -427,9 +431,16 @@ func (r *replication) lag() (l metrics.Lag) {
 // mark is what the manifest says of the lineage: as far as the bucket has it.
 func (r *replication) mark(at replica.Position) *snapshot.Replica {
 	m := *r.e.manifest.State().Replica
-	m.Restored = m.Restored && r.leader == nil
+	if r.leader != nil {
+		m.Restored, m.Ahead = false, r.o.Mode != replica.Sync || m.Ahead && at.LSN < r.found
+	}
 	m.LSN, m.Stamp, m.Epoch, m.Seq, m.Chain = at.LSN, at.Stamp, at.Epoch, at.Seq, at.Chain
 	return &m
+}
+
+// marked is the place in the lineage that a manifest names.
+func marked(m *snapshot.Replica) replica.Position {
+	return replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
 }
 
 // place is how far the log and the bucket are known to be the same; its Epoch is 0 before that is known.
@@ -486,7 +497,6 @@ func (r *replication) start() {
 			r.e.role.end(replica.ErrFenced)
 		}
 	})
-	r.work.Go(r.makePoints)
 	r.work.Go(func() {
 		for r.ctx.Err() == nil {
 			r.note(r.feed(r.ctx))

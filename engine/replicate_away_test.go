@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket"
@@ -310,7 +311,7 @@ func TestReplicaSeedsAnyEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for cut := began; cut <= fs.Len(); cut++ {
+	for cut := began; cut <= fs.Len(); cut += race.Every {
 		for s := range fs.States(cut, crashfs.Options{Seed: 1, Random: 1}) {
 			sim := buckettest.NewSim(nil)
 			o := o

@@ -138,7 +138,7 @@ func (e *Engine) lead() error {
 	end := e.log.LastLSN()
 	e.flusher.patchFloor.Store(uint64(end) + 1) // others cut their logs elsewhere; see flusher
 	r.cutBehind(end)
-	r.given, r.fed, r.local = end, r.leader.End().LSN == end, nil
+	r.given, r.fed, r.local, r.found = end, r.leader.End().LSN == end, nil, end
 	if r.given > r.leader.Synced() {
 		r.ages = append(r.ages, aged{end, time.Now()})
 	}
@@ -148,14 +148,25 @@ func (e *Engine) lead() error {
 	if err := e.ownDir(); err != nil {
 		return err
 	}
-	return r.begun(ctx)
+	if err := r.begun(ctx); err != nil {
+		return err
+	}
+	if m := r.mark(r.leader.SyncedAt()); e.manifest.State().Replica.Ahead && !m.Ahead { // before mode Sync acknowledges anything
+		if _, err := e.manifest.Apply(snapshot.Edit{Replica: m}); err != nil {
+			return err
+		}
+	}
+	if !e.Opts.Inline {
+		r.work.Go(r.makePoints)
+	}
+	return nil
 }
 
 // lineageOptions are those of package replica for a directory.
 func (e *Engine) lineageOptions(m *snapshot.Replica) replica.Options {
 	o := e.Opts.Replica
 	ro := replica.Options{Bucket: o.Bucket, Store: e.Found.StoreID, Dir: fmt.Sprintf("%016x", m.Dir), Keys: e.Files.Keys,
-		ChainKey: m.ChainKey, TTL: o.TTL, Stood: o.stood, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes,
+		ChainKey: m.ChainKey, TTL: o.TTL, Clock: o.Clock, Interval: o.Interval, QueueBytes: o.queueBytes,
 		Owner: fmt.Sprintf("%016x", e.newID())}
 	if !e.Opts.Inline {
 		ro.Ahead = replica.ReadAhead
@@ -230,7 +241,7 @@ func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.
 // takeOver follows the lineage from the mark to its end, and leads from there.
 func (r *replication) takeOver(ctx context.Context, m *snapshot.Replica) (leader *replica.Leader, err error) {
 	e := r.e
-	at := replica.Position{LSN: m.LSN, Stamp: m.Stamp, Epoch: m.Epoch, Seq: m.Seq, Chain: m.Chain}
+	at := marked(m)
 	if m.Epoch == 0 { // the directory is in no lineage
 		if err := r.insist(ctx, func() error { _, err := replica.Points(ctx, r.ro); return err }); err != nil {
 			return nil, err
@@ -302,7 +313,8 @@ func (r *replication) takeOverFrom(ctx context.Context, from replica.Position, r
 	return leader, err
 }
 
-// begun begins the work of a leader. In mode Sync it returns when the bucket has all that anybody can see.
+// begun begins the work of a leader. In mode Sync it returns when the bucket has all that anybody can see. What is
+// flushed before, as for a point, would be shown by who opens the directory while the bucket is away.
 func (r *replication) begun(ctx context.Context) error {
 	r.start()
 	if r.e.Opts.Inline {
@@ -319,10 +331,14 @@ func (r *replication) begun(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.Deadline-r.waited)
 	defer cancel()
-	if err := r.await(ctx, r.given); err != nil {
+	err := r.await(ctx, r.given)
+	if errors.Is(err, fault.ErrOutcomeUnknown) { // nothing was fenced
+		err = fmt.Errorf("%w: %w", replica.ErrAway, err)
+	}
+	if err != nil {
 		return fmt.Errorf("replica: the bucket does not have the end of the log: %w", err)
 	}
-	err := r.insist(ctx, func() error { return r.leader.SetMode(ctx, replica.Sync) })
+	err = r.insist(ctx, func() error { return r.leader.SetMode(ctx, replica.Sync) })
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/replica"
@@ -540,7 +541,7 @@ func (w *replicaWorld) step() {
 // not be lost is; no two leaders acknowledge one record.
 func TestReplicaHistories(t *testing.T) {
 	t.Parallel()
-	n := 30
+	n := 30 / race.Every
 	if testing.Short() {
 		n = 15
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
 )
@@ -107,7 +108,7 @@ func heapNow() int64 {
 // it is after Open and as it is once every partition has been read and evicted.
 func TestColdThreadSize(t *testing.T) {
 	const most = 120
-	n := 40_000
+	n := 40_000 / race.Every
 	if more, err := strconv.Atoi(os.Getenv("STELE_COLD_THREADS")); err == nil {
 		n = more
 	}

@@ -29,8 +29,8 @@ type revision struct {
 	series Series
 	family uint64
 	ref    index.Ref
-	key    string      // of the entry that holds it
-	data   *delta.Held // nil while no patches are tried
+	key    string        // of the entry that holds it
+	data   *delta.Pieces // nil while no patches are tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
 	runs  [chainLevels]run
@@ -131,13 +131,13 @@ func (c *revisionCache) bytes() int64 {
 // candidate is a value of a series that is not published yet.
 type candidate struct {
 	series Series
-	data   *delta.Held // the value; nil if it is not kept
-	prev   *revision   // the last one; nil if it is not known
-	next   *revision   // what it becomes when it is stored
-	base   *revision   // what patch is against
-	level  int         // of patch
-	patch  []byte      // nil: the value is to be stored whole
-	sum    uint64      // of patch
+	data   *delta.Pieces // the value; nil if it is not kept
+	prev   *revision     // the last one; nil if it is not known
+	next   *revision     // what it becomes when it is stored
+	base   *revision     // what patch is against
+	level  int           // of patch
+	patch  []byte        // nil: the value is to be stored whole
+	sum    uint64        // of patch
 	tried  bool
 	run    int // Options.PatchRun
 }
@@ -187,12 +187,12 @@ func (e *Engine) NewRevision(f *Following, s Series, parts ...[]byte) (Value, er
 		return NewValue(parts...)
 	}
 	d := &candidate{series: s, prev: prev, run: e.Opts.PatchRun}
-	var was *delta.Held
+	var was *delta.Pieces
 	if prev != nil {
 		was = prev.data
 	}
 	v := Value{size: size, candidate: d}
-	d.data, v.sum = delta.Hold(was, parts...)
+	d.data, v.sum = delta.Divide(was, parts...)
 	v.parts = d.data.Parts()
 	if was != nil && (pending || e.flusher.mayBeBase(prev.ref)) {
 		d.against(prev, v.sum)

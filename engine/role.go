@@ -39,9 +39,11 @@ func (r *role) ended() chan struct{} {
 // Follows reports whether the store follows a leader.
 func (s *Store) Follows() bool { return s.Opts.follows }
 
-// RoleOver is closed when the store's role in its lineage is over, and RoleEnd is nil until then. At a leader RoleEnd is
-// replica.ErrFenced. At a follower it is why that follows no more; or it says that the lease is free, that its
-// Replica.AcceptLoss allows to take over, and that the bucket can be restored: OpenNext then takes over.
+// RoleOver is closed when the store's role in its lineage is over, and RoleEnd is nil until then. At a leader RoleEnd
+// is replica.ErrFenced. At a follower it is why that follows no more; or ErrVacant: the lease is free, its
+// Replica.AcceptLoss allows to take over, and the bucket can be restored. With Options.TakeOver the directory has
+// taken over in the bucket by then, and OpenFree goes on from there. Of a store that was opened by OpenAway see
+// there.
 func (e *Engine) RoleOver() <-chan struct{} {
 	e.role.mu.Lock()
 	defer e.role.mu.Unlock()
@@ -53,16 +55,6 @@ func (e *Engine) RoleEnd() error {
 	e.role.mu.Lock()
 	defer e.role.mu.Unlock()
 	return e.role.why
-}
-
-// OpenNext opens the directory of a follower that was closed when it found that it may take over, and takes over. It
-// relies on what the follower has seen, and does not watch the same lease for another TTL.
-//
-// Errors: replica.ErrLeased if the leader has renewed its lease, or another was faster; those of Open. The directory stays one that
-// follows.
-func (e *Engine) OpenNext(dir string, opts Options) (*Engine, error) {
-	opts.Replica.stood = e.follower.stood
-	return OpenFree(dir, opts)
 }
 
 // OpenFree is Open for a store that leads at once, or not at all: replica.ErrLeased if another leader has the lease, or has not been silent

@@ -98,14 +98,17 @@ func samplePoint() *Point {
 }
 
 func TestTextGolden(t *testing.T) {
-	var h head
+	var h, after head
 	var p Point
+	released := sampleHead()
+	released.Released, released.Whole = true, true
 	var n pin
 	for _, c := range []struct {
 		name  string
 		v, to any
 	}{
 		{"head", sampleHead(), &h},
+		{"head-whole", released, &after},
 		{"point", samplePoint(), &p},
 		{"pin", &pin{Format: HeadVersion, Store: testStore, Position: sampleHead().End, Beat: 3}, &n},
 	} {

@@ -3,10 +3,12 @@ package replica
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
@@ -150,6 +152,51 @@ func TestDeposedLeaderStops(t *testing.T) {
 	wants(t, "retain", l.Retain(t.Context(), 0), ErrFenced)
 	_, err := l.CreatePoint(t.Context(), 0, nil)
 	wants(t, "point", err, ErrFenced)
+}
+
+// forgetful is a local log that knows the chain behind its last record alone, as that of a follower that was opened anew.
+type forgetful struct{ *disk }
+
+func (d forgetful) Chain(lsn base.LSN) (Chain, error) {
+	if lsn != d.End() {
+		return Chain{}, fmt.Errorf("the chain behind record %d is not known", lsn)
+	}
+	return d.disk.Chain(lsn)
+}
+
+// TestTakeOverAgain: a take-over that has ended the epoch of a lost leader, and cannot say so in HEAD, is begun again, by a follower
+// that HEAD lags behind.
+func TestTakeOverAgain(t *testing.T) {
+	heads := 0
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if c.Client != "b" || c.Op != buckettest.Put || c.Key != headKey {
+			return buckettest.Applied
+		}
+		if heads++; heads == 2 {
+			return buckettest.NotApplied
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	b := newMachine(t, s, "b")
+	f := b.follow()
+	for b.d.End() < a.d.End() {
+		batches, err := f.Next(t.Context())
+		if err == nil {
+			err = b.d.apply(batches)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.local = forgetful{b.d}
+	b.c.pass(b.o.TTL)
+	if _, err := f.TakeOver(t.Context(), TakeOver{Mode: Sync}, b.d.apply); err == nil || heads != 2 {
+		t.Fatalf("%d puts of HEAD, %v", heads, err)
+	}
+	b.takeOver(f)
 }
 
 // sleeps is a leader that has shipped a chunk and falls asleep while it sends the next one.

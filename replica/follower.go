@@ -31,6 +31,10 @@ type Follower struct {
 	pos  Position // of the next chunk
 	last Position // where pos was before the last records
 
+	// compared is up to where records of the lineage were found to be the local ones: what is read again there is not compared
+	// again, since a follower that was opened anew knows the chain behind its last record alone.
+	compared base.LSN
+
 	ahead map[string]early // chunks that are got before their turn, by their keys
 }
 
@@ -96,9 +100,6 @@ func (f *Follower) Own() bool { return f.head.last().Dir == f.o.Dir }
 // Silence is how long HEAD has not changed, as far as Look has seen.
 func (f *Follower) Silence() time.Duration { return f.o.Clock() - f.seen }
 
-// Stood names the HEAD that Look has seen last, for Options.Stood.
-func (f *Follower) Stood() bucket.ETag { return f.tag }
-
 // Released reports whether the leader gave the lease back, and nobody has taken it.
 func (f *Follower) Released() bool { return f.head.Released }
 
@@ -115,7 +116,7 @@ func (f *Follower) Mode() Mode { return f.head.Mode }
 // whole TTL of the leader, on the Follower's own clock, or it is of an own take-over that did not
 // end. Look must have been called since: a beat that nobody looked for has not stood still.
 func (f *Follower) Vacant() bool {
-	return f.head.Released || f.head.Owner == f.o.Owner || f.o.Stood != "" && f.tag == f.o.Stood || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
+	return f.head.Released || f.head.Owner == f.o.Owner || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
 }
 
 // Next returns batches of the next chunk that the caller does not have; nil if there are none
@@ -293,7 +294,7 @@ func (f *Follower) follow(key string, h *header, batches []Batch) (Position, err
 	if chainOf(before, f.o.ChainKey, batches, h.last) != h.after {
 		return end, damaged(key, "chunk", "its records do not have its chain")
 	}
-	if lsn := min(f.local.End(), h.last); lsn > f.pos.LSN {
+	if lsn := min(f.local.End(), h.last); lsn > max(f.pos.LSN, f.compared) {
 		local, err := f.local.Chain(lsn)
 		if err != nil {
 			return end, err

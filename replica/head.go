@@ -60,7 +60,10 @@ type head struct {
 	Beat     uint64 `json:"beat"`
 	TTL      int64  `json:"ttl_ms"`
 	Released bool   `json:"released,omitempty"`
-	Mode     Mode   `json:"mode"`
+	// Whole: the leader of the last epoch that has begun gave the lease back, so the lineage has all that it acknowledged.
+	// Released does not say so any more once a take-over has begun that may not end.
+	Whole bool `json:"whole,omitempty"`
+	Mode  Mode `json:"mode"`
 	// Epochs are those with records that a point may need, oldest first. The last is open,
 	// unless a take-over has begun and not ended.
 	Epochs []epoch `json:"epochs"`

@@ -420,6 +420,68 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestHandOverCutOff: a process that takes a lease over that was given back dies at one of its calls, which is applied, or not, or later.
+// Who takes over next loses nothing, and is not told that it may; unless that process may have led, and acknowledged.
+func TestHandOverCutOff(t *testing.T) {
+	for n, calls := 0, 1; n < calls; n++ {
+		for _, fate := range []buckettest.Fate{buckettest.NotApplied, buckettest.AnswerLost, buckettest.Late} {
+			made, dies := 0, false
+			s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+				if !dies || c.Client != "b" {
+					return buckettest.Applied
+				}
+				made++
+				switch {
+				case made <= n:
+					return buckettest.Applied
+				case made == n+1:
+					return fate
+				}
+				return buckettest.NotApplied
+			})
+			a := newMachine(t, s, "a")
+			l := a.begin(Async)
+			a.ship(l, "one")
+			if err := l.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b := a.newer(s, "b")
+			f := b.follow()
+			dies = true
+			led, err := f.TakeOver(t.Context(), TakeOver{Mode: Async}, b.d.apply)
+			if calls = max(calls, made); led != nil {
+				continue
+			}
+			s.Deliver()
+			c := a.newer(s, "c")
+			g := c.follow()
+			if err := g.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.c.pass(c.o.TTL)
+			h := c.head()
+			next, late := g.TakeOver(t.Context(), TakeOver{Mode: Async}, c.d.apply)
+			if h.last().Dir == "b" {
+				wants(t, "take over from who may have led", late, ErrLosesTail)
+				continue
+			}
+			if late != nil {
+				t.Fatalf("call %d, %s: %v; the next: %v\n%s", n, fate, err, late, s)
+			}
+			c.ship(next, "two")
+			if got := texts(t, s); len(got) != 4 {
+				t.Errorf("call %d, %s: the lineage has %q", n, fate, got)
+			}
+			if h := c.head(); h.Whole {
+				t.Error("HEAD says of a leader that acknowledges that nothing can be lost")
+			}
+		}
+		if n > 100 {
+			t.Fatal("it makes ever more calls")
+		}
+	}
+}
+
 // TestBucketAway: while the bucket is away batches queue, up to a bound, and nobody is told
 // anything that is not so.
 func TestBucketAway(t *testing.T) {

@@ -45,9 +45,6 @@ type Options struct {
 	ChunkBytes int
 	// QueueBytes bounds the memory that a leader holds for the bucket: ErrBacklog. Default: 64 MiB.
 	QueueBytes int
-	// Stood is the ETag of a HEAD that a Follower of this process found Vacant; see Follower.Stood. While HEAD is still that
-	// one, another Follower need not see it stand still once more.
-	Stood bucket.ETag
 	// Ahead is how many chunks a Follower gets at the same time, where HEAD says that they are there. Default: 1.
 	Ahead int
 	// Clock is a monotonic clock of this process. Default: that of package time, which

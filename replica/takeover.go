@@ -91,7 +91,7 @@ func (f *Follower) claim(ctx context.Context, t TakeOver) (*lease, error) {
 	}
 	hold := newLease(f.o, f.head, f.tag)
 	err := hold.update(ctx, func(h *head) {
-		h.Epoch, h.Released = f.head.Epoch+1, false
+		h.Epoch, h.Whole, h.Released = f.head.Epoch+1, h.Whole || h.Released, false
 		if t.Mode != Sync {
 			h.Mode = t.Mode
 		}
@@ -114,7 +114,7 @@ func (f *Follower) May(t TakeOver) error {
 		return f.aboveFloor() // it would depose a leader, and then fail
 	case len(h.Points) == 0 && !own:
 		return ErrSeeding
-	case h.Mode != Sync && !own && !h.Released && !t.LoseTail:
+	case h.Mode != Sync && !own && !h.Released && !h.Whole && !t.LoseTail:
 		return ErrLosesTail
 	case f.local.End() > f.pos.LSN && !own && f.pos.Epoch >= h.last().Epoch:
 		return diverged(f.pos.LSN, "another directory leads")
@@ -126,7 +126,7 @@ func (f *Follower) May(t TakeOver) error {
 func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) error) (*Leader, error) {
 	h := hold.current()
 	if h.End.Epoch < f.pos.Epoch {
-		f.pos = h.End // HEAD lacks where that epoch ended
+		f.compared, f.pos = f.pos.LSN, h.End // HEAD lacks where that epoch ended
 	}
 	fences := map[uint64]uint64{}
 	var put Position // where a put said that what stands there is durable
@@ -178,7 +178,7 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 			h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Begin == f.pos.LSN })
 			h.Epochs = append(h.Epochs, epoch{Epoch: h.Epoch, Dir: f.o.Dir, Begin: f.pos.LSN, Chain: f.pos.Chain, Stamp: f.pos.Stamp})
 		}
-		h.End = f.pos
+		h.End, h.Whole = f.pos, false // the caller acknowledges from now on
 	})
 	if err != nil {
 		return nil, err

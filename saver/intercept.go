@@ -2,9 +2,12 @@ package saver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
+
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // EffectSyncer is a Saver that keeps what it stores in a second place, such as disk.Saver with Options.Replica. Package pregel calls
@@ -47,14 +50,29 @@ type Interceptor func(ctx context.Context, call Call, next func(ctx context.Cont
 // called for NextVersion and Serializer, nor when a lazy value is read. Close closes s, if it
 // is an io.Closer.
 //
-// To use several interceptors, call Intercept several times. The last is the outermost.
+// To use several interceptors, call Intercept several times. The last is the outermost. Without a saver or a function, each method
+// of the result returns an error.
 func Intercept(s Saver, around Interceptor) Saver {
+	if s == nil || around == nil {
+		s, around = noSaver{}, func(context.Context, Call, func(context.Context) error) error { return errNoSaver }
+	}
 	core := &intercepted{Saver: s, around: around}
 	if e, ok := s.(Eraser); ok {
 		return &interceptedEraser{core, e}
 	}
 	return core
 }
+
+var errNoSaver = errors.New("saver: Intercept was given no saver, or no function")
+
+// noSaver is the saver of an Intercept that refuses each call.
+type noSaver struct{ Saver }
+
+// NextVersion implements Saver.
+func (noSaver) NextVersion(Version, string) (Version, error) { return Version{}, errNoSaver }
+
+// Serializer implements Saver.
+func (noSaver) Serializer() serde.Serializer { return serde.Default() }
 
 // intercepted intercepts the methods of Saver. NextVersion and Serializer are those of the
 // wrapped saver.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 )
 
 // hookFS calls a hook around every operation.
@@ -168,17 +169,21 @@ var (
 	errFault  = fmt.Errorf("injected: %w", syscall.EIO)
 	errNoRoom = fmt.Errorf("injected: %w", syscall.ENOSPC)
 	errBroken = errors.New("broken rule")
+	// errMany and errMayNot are refusals: the system did nothing.
+	errMany   = fmt.Errorf("injected: %w", syscall.EMFILE)
+	errMayNot = fmt.Errorf("injected: %w", syscall.EACCES)
 )
 
 // TestManifestFaults fails every single operation, in turn, of creating, editing,
 // rotating and opening; before it is done and after. Whatever happens: the
 // failure is reported or harmless, and what is on the disk afterwards is the
-// acknowledged state or the one being applied.
+// acknowledged state or the one being applied. A file that the system refuses to make,
+// name or open poisons nothing.
 func TestManifestFaults(t *testing.T) {
 	counts := map[string]int{}
 	total := 0
 	for _, existing := range []bool{false, true} {
-		for _, cause := range []error{errFault, errNoRoom} {
+		for _, cause := range []error{errFault, errNoRoom, errMany, errMayNot} {
 			for i, after := range []bool{false, true, false} {
 				for n := 1; ; n++ {
 					mem := newMem(t, vfs.MemOptions{})
@@ -219,6 +224,8 @@ func oneFault(t *testing.T, mem *vfs.Mem, f *failNth, cause error, what string, 
 	switch {
 	case errors.Is(joined, errBroken):
 		t.Errorf("%s: %v", what, joined)
+	case f.op == "openrw" && len(r.errs) == 0:
+		counts["harmless: a new file is not opened"]++ // the next edit begins another
 	case errors.Is(joined, fault.ErrDiskFull):
 		counts["reported, disk full"]++
 		if cause != errNoRoom || errors.Is(joined, fault.ErrPoisoned) || f.op != "create" && f.op != "write" && f.op != "rename" {
@@ -226,11 +233,14 @@ func oneFault(t *testing.T, mem *vfs.Mem, f *failNth, cause error, what string, 
 		}
 	case errors.Is(joined, cause):
 		counts["reported"]++
+		if made := f.op == "create" || f.op == "rename"; made && !f.after && (vfs.Refused(cause) || f.op == "create") && errors.Is(joined, fault.ErrPoisoned) {
+			t.Errorf("%s: nothing was changed: %v", what, joined)
+		}
 	case f.op == "write" && cause == errNoRoom:
 		counts["harmless: a mark without room"]++ // the next edit begins a new file
 	case f.op == "remove" || f.op == "close":
 		counts["harmless: "+f.op]++ // of a file that is superseded, or was only read
-	case f.op == "read" && cause == errFault && !f.stays:
+	case (f.op == "read" && !f.stays || f.op == "size") && cause == errFault:
 		counts["harmless: a read that fails once"]++ // what was written is read back once more
 	default:
 		t.Errorf("%s: not reported: %v", what, joined)
@@ -254,4 +264,28 @@ func oneFault(t *testing.T, mem *vfs.Mem, f *failNth, cause error, what string, 
 		}
 	}
 	return true
+}
+
+// TestManifestNotOpened: a new manifest that the device does not open once has the state all the same, and the next edit
+// goes into another.
+func TestManifestNotOpened(t *testing.T) {
+	inj := faultfs.NewInjector()
+	mem := newMem(t, vfs.MemOptions{})
+	m := mustCreate(t, faultfs.New(mem, inj))
+	st := applyScript(t, m, 0, 2)
+	m.file.spoilt = true // so that the next edit begins a new one
+	inj.Set(faultfs.Rule{Op: faultfs.OpOpenReadWrite, Err: syscall.EIO})
+	for n := 2; n < 4; n++ {
+		next, err := m.Apply(scriptEdit(n, &st))
+		if err != nil {
+			t.Fatalf("edit %d: %v", n, err)
+		}
+		st = next
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, _, err := Load(mem, testDir); err != nil || !same(got, st) {
+		t.Errorf("it has another state: %v", err)
+	}
 }

@@ -77,12 +77,14 @@ type Manifest struct {
 	found  listing       // the manifests that Open found; used if file is nil
 	cause  error         // first failure after which the file's content is unknown
 	closed bool
+
+	poison atomic.Pointer[error] // cause, for Poison, while the manifest is open
 }
 
 // manifestFile is the file that edits are appended to. Its size never changes: size-slotsSize
 // bytes for header and frames, then the slots.
 type manifestFile struct {
-	f   vfs.File
+	f   vfs.File // nil if it was made and could not be opened; spoilt then
 	num base.FileNum
 	framer
 	size int64
@@ -190,7 +192,8 @@ func (m *Manifest) Held() base.LSN { return m.cur.Load().Held }
 // It fails with ErrInvalid if the edit breaks a rule, with fault.ErrTooLarge if the state
 // would be too large for a manifest, with fault.ErrDiskFull if there is no space for a new manifest file
 // that was due, for its name or, on a file system that copies what is written over, for the edit in the
-// file, and with fault.ErrClosed. In all these cases the edit was not made,
+// file, with the error of the system if that refuses to make or rename the new file (vfs.Refused), or the device fails
+// to open it (vfs.Unreadable), and with fault.ErrClosed. In all these cases the edit was not made,
 // and the manifest can still be used. After a failed write or sync the edit may or
 // may not survive: the error, and that of all later calls, matches fault.ErrPoisoned.
 func (m *Manifest) Apply(e Edit) (State, error) {
@@ -210,6 +213,21 @@ func (m *Manifest) Apply(e Edit) (State, error) {
 		return State{}, err
 	}
 	return next.Clone(), nil
+}
+
+// Poison is the failure by which all edits are refused from now on; nil if they are not. It never waits
+// for the disk.
+func (m *Manifest) Poison() error {
+	if p := m.poison.Load(); p != nil {
+		return fmt.Errorf("manifest edit: %w: %w", fault.ErrPoisoned, *p)
+	}
+	return nil
+}
+
+// poisonLocked makes err the poison.
+func (m *Manifest) poisonLocked(err error) {
+	m.cause = err
+	m.poison.Store(&err)
 }
 
 // usableLocked is the error that every edit meets from now on, if any.
@@ -248,7 +266,11 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 		return fmt.Errorf("sync %s: %w", ManifestName(mf.num), err)
 	}
 	// An edit in a file that no Open can find is not stored.
-	size, err := mf.f.Attached()
+	var size int64
+	err := vfs.Again(func() (err error) {
+		size, err = mf.f.Attached()
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("after an edit of %s: %w", ManifestName(mf.num), err)
 	}
@@ -268,7 +290,7 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	case errors.Is(err, syscall.ENOSPC):
 		mf.spoilt = true
 	case err != nil:
-		m.cause = err
+		m.poisonLocked(err)
 	}
 	return nil
 }
@@ -326,10 +348,10 @@ func (m *Manifest) poisonUnlessClean(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, fault.ErrDiskFull), errors.Is(err, fault.ErrTooLarge), errors.Is(err, fault.ErrKey):
+	case errors.Is(err, fault.ErrDiskFull), errors.Is(err, fault.ErrTooLarge), errors.Is(err, fault.ErrKey), errors.As(err, new(notMade)):
 		return fmt.Errorf("manifest edit: %w", err)
 	}
-	m.cause = err
+	m.poisonLocked(err)
 	return m.usableLocked()
 }
 
@@ -359,7 +381,11 @@ func (mf *manifestFile) lacks(b []byte) bool {
 // changed reports whether the file does not read back as it was written. Errors are those of the
 // device.
 func (mf *manifestFile) changed() (bool, error) {
-	size, err := mf.f.Size()
+	var size int64
+	err := vfs.Again(func() (err error) {
+		size, err = mf.f.Size()
+		return err
+	})
 	if err == nil && size != mf.size {
 		return true, nil
 	}
@@ -407,17 +433,20 @@ func (m *Manifest) Close() error {
 		return nil
 	}
 	if m.cause != nil {
-		_ = m.file.f.Close() // its content is unknown already
+		_ = m.file.close() // its content is unknown already
 		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), fault.ErrPoisoned, m.cause)
 	}
-	var changed bool
-	if changed, m.cause = m.file.changed(); m.cause == nil && (changed || m.file.spoilt) {
+	rotate := m.file.spoilt
+	if !rotate {
+		rotate, m.cause = m.file.changed()
+	}
+	if m.cause == nil && rotate {
 		m.cause = m.rotateLocked(m.cur.Load())
 	}
 	if m.cause == nil {
 		m.cause = m.file.finish()
 	}
-	if err := m.file.f.Close(); m.cause == nil {
+	if err := m.file.close(); m.cause == nil {
 		m.cause = err
 	}
 	if m.cause != nil {
@@ -426,9 +455,20 @@ func (m *Manifest) Close() error {
 	return nil
 }
 
+// close closes the file, if it could be opened.
+func (mf *manifestFile) close() error {
+	if mf.f == nil {
+		return nil
+	}
+	return mf.f.Close()
+}
+
 // finish writes the close slot, which says where the frames end, and syncs it together with
 // the last mark.
 func (mf *manifestFile) finish() error {
+	if mf.f == nil {
+		return nil // as after a crash
+	}
 	if err := mf.setSlot(frameClose); err != nil {
 		return err
 	}
@@ -450,20 +490,22 @@ func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 	}
 	name := filepath.Join(m.dir, ManifestName(num))
 	if err := m.fs.Rename(temp, name); err != nil {
-		if l, failed := listManifests(m.fs, m.dir); failed == nil && errors.Is(err, syscall.ENOSPC) && !slices.Contains(l.nums, num) {
+		if l, failed := listManifests(m.fs, m.dir); failed == nil && vfs.Refused(err) && !slices.Contains(l.nums, num) {
 			_ = m.fs.Remove(temp) // swept at the next Open otherwise
-			err = markDiskFull(err)
+			err = refused(err)
 		}
 		return fmt.Errorf("rename %s: %w", tempName(num), err)
 	}
 	if err := m.fs.SyncDir(m.dir); err != nil {
 		return fmt.Errorf("sync directory after %s: %w", ManifestName(num), err)
 	}
-	if mf.f, err = m.fs.OpenReadWrite(name); err != nil {
+	if mf.f, err = m.fs.OpenReadWrite(name); vfs.Refused(err) || vfs.Unreadable(err) {
+		mf.f, mf.spoilt = nil, true // it has the state, and the next edit begins another file
+	} else if err != nil {
 		return fmt.Errorf("open %s: %w", ManifestName(num), err)
 	}
 	if m.file != nil {
-		_ = m.file.f.Close() // superseded: data that it could still lose is not needed
+		_ = m.file.close() // superseded: data that it could still lose is not needed
 	}
 	m.file = mf
 	m.cur.Store(st)
@@ -511,8 +553,11 @@ func writeTemp(fsys vfs.FS, name string, b []byte) error {
 			f, err = fsys.Create(name)
 		}
 	}
+	if vfs.Unreadable(err) {
+		return notMade{err} // nothing refers to what it may have made
+	}
 	if err != nil {
-		return markDiskFull(err)
+		return refused(err)
 	}
 	if err = writeAt(f, b, 0); err != nil {
 		err = markDiskFull(err)
@@ -521,6 +566,20 @@ func writeTemp(fsys vfs.FS, name string, b []byte) error {
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
+	}
+	return err
+}
+
+// notMade is the error of a new manifest file that the system refused to make: the old one is still the manifest.
+type notMade struct{ error }
+
+// Unwrap returns the error of the system.
+func (e notMade) Unwrap() error { return e.error }
+
+// refused marks an error of making or renaming a file by which nothing was changed.
+func refused(err error) error {
+	if vfs.Refused(err) {
+		err = notMade{markDiskFull(err)}
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func TestStateCodecRoundTrip(t *testing.T) {
 		}
 	}
 	for _, r := range []*Replica{{Dir: 7, LSN: 3, Stamp: -4, Epoch: 5, Seq: 6, Chain: [16]byte{1, 15: 9}},
-		{Dir: 1 << 63, Restored: true, ChainKey: bytes.Repeat([]byte{3}, chainKeySize)}, {}} {
+		{Dir: 2, Ahead: true}, {Dir: 1 << 63, Restored: true, Ahead: true, ChainKey: bytes.Repeat([]byte{3}, chainKeySize)}, {}} {
 		e := Edit{Replica: r}
 		got, err := decodeEdit("m", appendEdit(nil, &e))
 		if err != nil {
@@ -274,7 +274,7 @@ func TestDecodeRefusesMalformedFields(t *testing.T) {
 		{"half a replica", field(tagReplica, make([]byte, 32)...), false},
 		{"replica of no directory", field(tagReplica, make([]byte, 64)...), false},
 		{"replica with half a key", field(tagReplica, slices.Concat([]byte{1}, make([]byte, 79))...), false},
-		{"replica with an unknown flag", field(tagReplica, slices.Concat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 2}, make([]byte, 55))...), true},
+		{"replica with an unknown flag", field(tagReplica, slices.Concat([]byte{1, 0, 0, 0, 0, 0, 0, 0, 4}, make([]byte, 55))...), true},
 		{"half a record that is held", field(tagHeld, 1, 2, 3), false},
 		{"unknown tag", field(15), true},
 		{"unknown image flag", field(tagImages, append(append(make([]byte, 24), 2), make([]byte, 39)...)...), true},

@@ -75,6 +75,9 @@ type Replica struct {
 	Dir uint64
 	// Restored: the directory was made from the bucket, and has not led yet.
 	Restored bool
+	// Ahead: who led here last acknowledged what the bucket may lack, as the modes async and bounded do. False of a leader
+	// in mode sync, and of one from before this was noted.
+	Ahead bool
 	// LSN is the last record before a place in the lineage, Stamp its time, in microseconds since 1970, and Chain
 	// the chain behind it. Epoch and Seq name the chunk that has the next record.
 	LSN        base.LSN

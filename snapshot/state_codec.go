@@ -42,6 +42,7 @@ const (
 	imageFullFlag   = 1
 	replicaSize     = 64 // without the key of the chain
 	replicaRestored = 1  // flag
+	replicaAhead    = 2  // flag
 )
 
 // appendState encodes a complete state.
@@ -125,6 +126,9 @@ func appendEdit(dst []byte, e *Edit) []byte {
 			var flags uint64
 			if r.Restored {
 				flags = replicaRestored
+			}
+			if r.Ahead {
+				flags |= replicaAhead
 			}
 			b = appendU64(b, r.Dir, flags, uint64(r.LSN), uint64(r.Stamp), r.Epoch, r.Seq)
 			return append(append(b, r.Chain[:]...), r.ChainKey...)
@@ -320,10 +324,11 @@ func decodeReplica(name string, v []byte) (*Replica, error) {
 	if len(v) != replicaSize && len(v) != replicaSize+chainKeySize || u64(v, 0) == 0 {
 		return nil, fmt.Errorf("%w: replica", errField)
 	}
-	if flags := u64(v, 1); flags&^replicaRestored != 0 {
+	flags := u64(v, 1)
+	if flags&^(replicaRestored|replicaAhead) != 0 {
 		return nil, newerError(name, fmt.Sprintf("replica with flags %#x", flags))
 	}
-	r := &Replica{Dir: u64(v, 0), Restored: u64(v, 1) == replicaRestored, LSN: base.LSN(u64(v, 2)), Stamp: int64(u64(v, 3)),
+	r := &Replica{Dir: u64(v, 0), Restored: flags&replicaRestored != 0, Ahead: flags&replicaAhead != 0, LSN: base.LSN(u64(v, 2)), Stamp: int64(u64(v, 3)),
 		Epoch: u64(v, 4), Seq: u64(v, 5), Chain: [16]byte(v[48:replicaSize])}
 	if len(v) > replicaSize {
 		r.ChainKey = slices.Clone(v[replicaSize:])

@@ -19,6 +19,8 @@ type backend interface {
 	view(ctx context.Context) (view, error)
 	// commit makes all changes or none. No two are of the same item.
 	commit(ctx context.Context, changes []change) error
+	// commitOver is commit if the item under a key was put, or last read, at updated; else it makes none, and returns errReplaced.
+	commitOver(ctx context.Context, ns, key string, updated int64, changes []change) error
 	// append makes the changes of an Append, with keys in the order of its commits.
 	append(ctx context.Context, changes []change) error
 	// sync makes durable what was committed before, also what ctx of DeferSync put off.

@@ -2,6 +2,9 @@ package store
 
 import "context"
 
+// opsAtATime is how many operations InBatches does in one commit.
+const opsAtATime = 500
+
 // Batched makes the calls of a Store that are one operation out of its Batch. A Store that has its
 // work done elsewhere embeds it. It does not check keys, and of namespaces only those of puts:
 // Batch does. Errors are those of Batch, and of Store for the call.
@@ -14,6 +17,19 @@ func (b Batched) one(ctx context.Context, op Op) (Result, error) {
 		return Result{}, err
 	}
 	return results[0], nil
+}
+
+// InBatches does operations whose results nobody needs, some at a time, in their order. Each batch is one
+// commit, and all of them are not: after an error, which is that of a Batch, or a crash, the first are done. So
+// they are such that may be done again.
+func (b Batched) InBatches(ctx context.Context, ops []Op) error {
+	for ; len(ops) > opsAtATime; ops = ops[opsAtATime:] {
+		if _, err := b(ctx, ops[:opsAtATime]...); err != nil {
+			return err
+		}
+	}
+	_, err := b(ctx, ops...)
+	return err
 }
 
 // Get implements Store.

@@ -145,7 +145,7 @@ func (d *durable) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent, Deferred: saver.SyncDeferred(ctx)}, part.Partitions, part.Do)
+	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent || layout.IsUrgent(ctx), Deferred: saver.SyncDeferred(ctx)}, part.Partitions, part.Do)
 }
 
 func (d *durable) sync(ctx context.Context) error { return d.e.Sync(ctx) }

@@ -57,9 +57,9 @@ import (
 //
 // A lone caller gains nothing from a second goroutine, and pays for waking it and for being woken. So
 // while the log is idle the goroutine that has the turn offers to lend it, and Commit borrows it and
-// runs the same stages on the caller's goroutine: see lead. It does not if the context can be
+// runs the same stages on the caller's goroutine: see commitAlone. It does not if the context can be
 // cancelled, since a caller in a sync cannot return before the device does, nor after a batch of
-// several records, when company is likely and leading would make batches smaller.
+// several records, when company is likely and committing alone would make batches smaller.
 // docs/adr/0017-leading-caller.md has the figures.
 //
 // # Errors
@@ -399,8 +399,8 @@ func (l *Log) pace(n int, grew time.Time) {
 
 // commitBatch writes the batch that was prepared. True: this goroutine must sync it while the other one
 // continues. Otherwise commitBatch syncs the batch itself, if the mode requires it, and the batch waits
-// to be published. leading says that a caller commits, which goes through all stages.
-func (l *Log) commitBatch(leading bool) bool {
+// to be published. alone says that a caller commits, which goes through all stages.
+func (l *Log) commitBatch(alone bool) bool {
 	c := &l.c
 	b := c.batch
 	if !l.fits(b.bytes) {
@@ -412,7 +412,7 @@ func (l *Log) commitBatch(leading bool) bool {
 	}
 	if err == nil && l.syncs(b) {
 		c.deferredAt = time.Time{}
-		if !leading && !l.opts.Inline && (b.callers > 1 || c.synced != nil || l.q.waiting()) {
+		if !alone && !l.opts.Inline && (b.callers > 1 || c.synced != nil || l.q.waiting()) {
 			c.batch, c.syncing, c.syncBegan = c.newBatch(), b, time.Now()
 			return true
 		}
@@ -425,7 +425,7 @@ func (l *Log) commitBatch(leading bool) bool {
 	c.batch = c.newBatch()
 	l.publishSynced()
 	if err == nil {
-		c.synced = b // published next, by serve or lead
+		c.synced = b // published next, by serve or commitAlone
 		return false
 	}
 	if f != nil {
@@ -551,13 +551,13 @@ func (l *Log) rest() {
 	}
 }
 
-// lead takes r through all stages on its caller's goroutine, after queue.takeLoan.
+// commitAlone takes r through all stages on its caller's goroutine, after queue.takeLoan.
 // While the turn is offered nothing is being prepared, synced or published, so that
 // there is nothing else to do.
 //
 // A callback that panics leaves its work half done, and unlike a committer goroutine,
 // which would end the process, the caller may recover. So the log is poisoned.
-func (l *Log) lead(r *request) {
+func (l *Log) commitAlone(r *request) {
 	returned := false
 	defer func() {
 		if !returned {

@@ -42,6 +42,21 @@
 // after any unclean end, [CopyEnd] copies the frames above the highest promise to a new
 // file.
 //
+// # Where to read
+//
+//	log.go        Log: open, rotate, close        recover.go    reads a log back: torn tail or damage
+//	queue.go      the order of commits            recovery.go   RecoverOptions, Recovery
+//	committer.go  the commit pipeline             chain.go      the files of a log, one after the other
+//	write.go      a batch into a file             displaced.go  frames out of their places
+//	file.go       a file that is written          copyend.go    what was not synced, in a new file
+//	syncer.go     syncs in the background         mark.go       Mark: the durable end, beside the log
+//	prealloc.go   zeros ahead of the end          trace.go      is the end what was written?
+//	replicate.go  records for a replica
+//
+//	header.go     the header of a file            reader.go     frames, one after the other
+//	frame.go      one frame                       payload.go    parts of records, by place
+//	inspect.go    a file for stele inspect
+//
 // The byte layout is in docs/format/log.md, and testdata has annotated dumps of it.
 //
 // It is for this repository, and makes no promise to others.

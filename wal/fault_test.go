@@ -129,8 +129,9 @@ func TestEveryFault(t *testing.T) {
 					errors.As(inj.Last(), &f)
 					// A step of zeros that found no space is missed by nobody.
 					zeros := f.Op == faultfs.OpWriteAt && errors.Is(f, syscall.ENOSPC)
-					// What was written is read back once more.
-					passing := f.Op == faultfs.OpReadAt && !rule.Sticky
+					// What was written is read back once more, and a look is repeated.
+					again := f.Op == faultfs.OpReadAt || f.Op == faultfs.OpAttached || f.Op == faultfs.OpSize
+					passing := again && !rule.Sticky
 					if !harmless[f.Op] && !zeros && !passing {
 						t.Fatalf("%s: swallowed", where)
 					}

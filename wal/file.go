@@ -125,7 +125,11 @@ func (l *Log) checkReachable(f *logFile, upTo int64) error {
 // checkPlace checks that f has its name and its size.
 func (f *logFile) checkPlace() error {
 	want := f.size.Load()
-	size, err := f.f.Attached()
+	var size int64
+	err := vfs.Again(func() (err error) {
+		size, err = f.f.Attached()
+		return err
+	})
 	if err == nil && size < want {
 		f.wmu.Lock()
 		defer f.wmu.Unlock()
@@ -193,7 +197,7 @@ func (l *Log) fits(need int64) bool {
 //  3. The manifest learns of the new file (Options.OnCreate).
 //  4. Only then does the new file get a frame.
 //
-// If the third step finds no space, the new file is kept, in committer.next, and the
+// If the third step finds no space, or is refused, the new file is kept, in committer.next, and the
 // next commit goes on there.
 func (l *Log) openNext() (*logFile, error) {
 	c := &l.c
@@ -222,6 +226,9 @@ func (l *Log) openNext() (*logFile, error) {
 	if err := l.opts.OnCreate(f.info); err != nil {
 		if isNoSpace(err) {
 			return nil, fmt.Errorf("record log %s in the manifest: %w: %w", f.info.Num, fault.ErrDiskFull, err)
+		}
+		if (vfs.Refused(err) || vfs.Unreadable(err)) && !errors.Is(err, fault.ErrPoisoned) {
+			return nil, fmt.Errorf("record log %s in the manifest: %w", f.info.Num, err)
 		}
 		return nil, l.fail("record log "+f.info.Num.String()+" in the manifest", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // Log is a log that is open for writing. All methods may be called concurrently.
@@ -232,6 +233,9 @@ func (l *Log) checkGuard() error {
 		return err
 	}
 	err := l.opts.Guard()
+	if vfs.Unreadable(err) {
+		return fmt.Errorf("sync: %w", err) // nobody saw anything wrong, and nothing was written
+	}
 	if err == nil {
 		err = l.checkCurrent()
 	}
@@ -277,7 +281,7 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	}
 	// A caller that can be cancelled must not be held up by a device that hangs.
 	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.takeLoan(r) {
-		l.lead(r)
+		l.commitAlone(r)
 		return <-r.done
 	}
 	if err == nil {

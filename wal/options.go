@@ -183,7 +183,8 @@ type Options struct {
 	// prepared after OnCreate has returned. So what the owner has applied is what the
 	// earlier files hold, no more and no less. A flush relies on this.
 	//
-	// An error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate is
+	// An error that matches ErrDiskFull or ENOSPC, or one that the system gave instead of a file of
+	// the manifest (vfs.Refused, or vfs.Unreadable), and not ErrPoisoned, refuses the batch, and OnCreate is
 	// called again for the same file at the next commit; all of the above holds then
 	// too. Any other error poisons the log, which then leaves the file alone: the
 	// manifest may name it.

@@ -76,7 +76,11 @@ func (f *logFile) readBack(t *trace) error {
 // checkSize returns an error if f is shorter than the bytes written to it. The caller holds wmu, so
 // that no write makes it longer, and no undo shorter, meanwhile.
 func (f *logFile) checkSize() error {
-	size, err := f.f.Size()
+	var size int64
+	err := vfs.Again(func() (err error) {
+		size, err = f.f.Size()
+		return err
+	})
 	if want := f.size.Load(); err == nil && size < want {
 		err = &fault.CorruptionError{
 			File: base.LogFile.Name(f.info.Num), Kind: "log", Offset: size, Len: want - size,

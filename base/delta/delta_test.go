@@ -344,5 +344,5 @@ func BenchmarkMake(b *testing.B) {
 
 // Make is Between for values that are not held.
 func Make(base, target []byte, sum uint64, limit int) []byte {
-	return Between(HoldOne(base), HoldOne(target), sum, limit)
+	return Between(OnePiece(base), OnePiece(target), sum, limit)
 }

@@ -24,7 +24,7 @@ const (
 // differ finds the runs that make target from base: copies of bytes of base, and literal bytes.
 // Differs are pooled, so that their tables are used again.
 type differ struct {
-	base, target *Held
+	base, target *Pieces
 	script       script
 	limit        int // literal bytes after which it is not worth it
 	lits         int
@@ -159,7 +159,7 @@ func (d *differ) build() {
 func (d *differ) flatten() {
 	d.flatBase, d.flatTarget = d.base.one, d.target.one
 	need := 0
-	for _, h := range [...]*Held{d.base, d.target} {
+	for _, h := range [...]*Pieces{d.base, d.target} {
 		if h.pieces != nil {
 			need += h.size
 		}

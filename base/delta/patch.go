@@ -75,16 +75,16 @@ func (p *Patch) Size() int { return 96 + 8*len(p.script.runs) + len(p.lits) }
 // Between returns the encoded patch that makes target from base. sum is the XXH64 of target.
 // It returns nil if the patch would take more than limit bytes. The result is a new slice. It
 // compresses literals if that is worth it.
-func Between(base, target *Held, sum uint64, limit int) []byte {
+func Between(base, target *Pieces, sum uint64, limit int) []byte {
 	return makePatch(base, target, sum, limit, true)
 }
 
 // MakeRaw is Between without compression, for patches in a block that is compressed as a whole.
 func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
-	return makePatch(HoldOne(base), HoldOne(target), sum, limit, false)
+	return makePatch(OnePiece(base), OnePiece(target), sum, limit, false)
 }
 
-func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte {
+func makePatch(from, target *Pieces, sum uint64, limit int, compress bool) []byte {
 	if from.size > base.MaxStored || target.size > base.MaxStored {
 		return nil
 	}

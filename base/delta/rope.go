@@ -26,9 +26,9 @@ const (
 	smallRope = 2 << 10
 	// maxParts bounds the number of parts.
 	maxParts = 512
-	// maxHeld bounds the memory that a rope keeps, as a multiple of its size. A part of a
+	// maxMemory bounds the memory that a rope keeps, as a multiple of its size. A part of a
 	// large value keeps the whole value in memory.
-	maxHeld = 2
+	maxMemory = 2
 	// smallPart: adjacent parts below this size are copied into one. What is new in a
 	// version often consists of many of them.
 	smallPart = 1 << 10
@@ -54,10 +54,10 @@ func (v *Rope) Size() int {
 	return 96 + 28*cap(v.parts) + v.own
 }
 
-// Held is an upper bound for the memory that the rope keeps from being freed, in bytes: its
+// Memory is an upper bound for the memory that the rope keeps from being freed, in bytes: its
 // Size, and the versions and patches with which it shares bytes. It is at most Size plus
 // twice the size of the value.
-func (v *Rope) Held() int { return 96 + 28*cap(v.parts) + v.holds }
+func (v *Rope) Memory() int { return 96 + 28*cap(v.parts) + v.holds }
 
 // Sum is the XXH64, seed 0, that the value must have. ok is false if no patch made the value.
 func (v *Rope) Sum() (sum uint64, ok bool) { return v.sum, v.known }
@@ -124,7 +124,7 @@ func (p *Patch) On(v *Rope) (*Rope, error) {
 		v.pieces(r.src, n, out)
 	}
 	out.holds = v.holds + p.Size() + out.own
-	if len(out.parts) > maxParts || out.size <= smallRope || out.holds > maxHeld*out.size {
+	if len(out.parts) > maxParts || out.size <= smallRope || out.holds > maxMemory*out.size {
 		out.whole(out.Bytes())
 	}
 	return out, nil

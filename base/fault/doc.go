@@ -15,5 +15,5 @@
 // written as a literal: no method panics for what is missing in it. Any other type is made by its function, such as
 // New, Open or On; methods of its zero value, and of nil, panic. A function that makes something and returns an error
 // returns one for a nil store, saver, pool or function. Given to any other call, nil is a mistake of the program, and
-// panics where it is used.
+// panics where it is used, unless the function says otherwise, as saver.Intercept and remote.New do.
 package fault

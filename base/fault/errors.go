@@ -15,6 +15,9 @@ var (
 	// ErrFollower: the store follows the leader of its lineage, which alone writes. Nothing was written. It matches
 	// ErrReadOnly.
 	ErrFollower = fmt.Errorf("%w: it follows a leader; write at the leader, or close this one and open it with the replica, which takes over", ErrReadOnly)
+	// ErrBucketAway: the store is only read, because its bucket does not answer, so that it cannot lead. Nothing was
+	// written. It matches ErrFollower and ErrReadOnly.
+	ErrBucketAway error = bucketAway{}
 	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old; or a leader in mode sync has not
 	// reached its bucket for so long that another may lead.
 	ErrStale = errors.New("the store has not heard of its lineage for too long, and its answer may be old")
@@ -41,6 +44,9 @@ var (
 	// ErrDiskFull: the device has no room. Nothing of the refused call was
 	// acknowledged; reads go on, and writes resume when space returns.
 	ErrDiskFull = errors.New("disk is full")
+	// ErrTooManyFiles: this process, or the system, may open no more files. Nothing of the refused call was
+	// acknowledged, and calls succeed again when files can be opened.
+	ErrTooManyFiles = errors.New("too many files are open: find what leaves them open, or raise the limit (ulimit -n, or LimitNOFILE of systemd)")
 	// ErrPoisoned: an earlier write or sync failed in a way after which the
 	// state of the file is unknown. Writes are refused until the store is
 	// reopened; reads go on. The error wraps the first cause.
@@ -57,6 +63,17 @@ var (
 	// handed to the log. It may or may not survive.
 	ErrOutcomeUnknown = errors.New("the outcome of the write is unknown")
 )
+
+// bucketAway is the type of ErrBucketAway, whose text is its own.
+type bucketAway struct{}
+
+// Error implements error.
+func (bucketAway) Error() string {
+	return "store is read-only while its bucket does not answer: try again later, or write at the leader if another machine leads"
+}
+
+// Is makes it match ErrFollower, and what that matches.
+func (bucketAway) Is(target error) bool { return errors.Is(ErrFollower, target) }
 
 // CorruptionError names damaged bytes. Nothing damaged is ever returned as
 // data; the caller gets this error instead.

@@ -44,15 +44,24 @@ const (
 	TroubleDiskFull   Trouble = "disk_full"       // failed: less than Options.Reserve is free
 	TroubleDiskLow    Trouble = "disk_low"        // degraded: less than Options.LowSpace is free
 	TroubleDisk       Trouble = "disk_unknown"    // degraded: the device does not say what is free
+	TroubleRefused    Trouble = "refused"         // degraded: the system refused the last write, though there is room, such as by a quota
 	TroubleLag        Trouble = "lag"             // degraded: syncs are overdue
 	TroubleBacklog    Trouble = "log_backlog"     // degraded: flushes do not keep up
 	TroubleDebt       Trouble = "compaction_debt" // degraded: compaction does not keep up
 	TroubleBackground Trouble = "background"      // degraded: the last flush, image or compaction failed
 	TroubleCorruption Trouble = "corruption"      // degraded: damage was found since the store was opened
-	TroubleReplica    Trouble = "replica"         // failed: another leader has taken over; degraded: the bucket is in trouble, or far behind
+	TroubleReplica    Trouble = "replica"         // failed: another leader has taken over, or reads are refused as too old; degraded: the bucket is in trouble, away, or far behind
 	TroubleMoved      Trouble = "moved"           // degraded: the path of the store leads to another directory, or to none
 	TroubleHeld       Trouble = "held"            // degraded: the store was restored, and holds what waited then until it is released
 )
+
+// Troubles returns every kind of problem that a store may have.
+func Troubles() []Trouble {
+	return []Trouble{
+		TroubleClosed, TroublePoisoned, TroubleDiskFull, TroubleDiskLow, TroubleDisk, TroubleRefused, TroubleLag, TroubleBacklog,
+		TroubleDebt, TroubleBackground, TroubleCorruption, TroubleReplica, TroubleMoved, TroubleHeld,
+	}
+}
 
 // Problem is one reason for a Status that is not StatusOK.
 type Problem struct {
@@ -113,6 +122,8 @@ type Follower struct {
 	Behind time.Duration `json:"behind_ns"`
 	// Beat is how long ago it last saw that the leader was well, or had given up its place in good order.
 	Beat time.Duration `json:"beat_ns"`
+	// Away is for how long the bucket has not answered; 0 if it has.
+	Away time.Duration `json:"away_ns,omitempty"`
 }
 
 // Lag is what was acknowledged but is not durable yet. In SyncAlways that is only Deferred

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/stele-go/stele/base/fault"
 )
 
 // osFile is an open file of the operating system.
@@ -93,8 +95,12 @@ func osError(err error) error {
 	switch {
 	case isFull(errno):
 		return &aliasError{err: err, alias: syscall.ENOSPC}
+	case errno == syscall.EFBIG: // the write that met it did nothing more than one that a full disk refused
+		return &aliasError{err: fmt.Errorf("%w for this process: raise its limit (ulimit -f, LimitFSIZE=)", err), alias: syscall.ENOSPC}
 	case isInUse(errno):
 		return &aliasError{err: err, alias: ErrInUse}
+	case errno == syscall.EMFILE, errno == syscall.ENFILE:
+		return fmt.Errorf("%w: %w", fault.ErrTooManyFiles, err)
 	}
 	return err
 }

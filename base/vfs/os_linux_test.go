@@ -42,6 +42,10 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 	if want := "append: write f: disk quota exceeded"; err.Error() != want {
 		t.Errorf("text is %q, want %q", err, want)
 	}
+	limit := osError(&os.PathError{Op: "write", Path: "f", Err: syscall.EFBIG})
+	if !errors.Is(limit, syscall.ENOSPC) || !errors.Is(limit, syscall.EFBIG) || !strings.Contains(limit.Error(), "ulimit -f") {
+		t.Errorf("a limit of the size of files is %v", limit)
+	}
 	eio := &os.PathError{Op: "write", Path: "f", Err: syscall.EIO}
 	if got := osError(eio); got != error(eio) || errors.Is(got, syscall.ENOSPC) {
 		t.Errorf("EIO became %v", got)

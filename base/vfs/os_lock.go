@@ -60,6 +60,9 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 		// If the file was replaced while it was opened, the lock is on the wrong one.
 		err = l.Attached()
 	}
+	if err == nil {
+		err = mayGive(f)
+	}
 	if err != nil {
 		_ = f.Close() // nothing was written
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}

@@ -1,10 +1,16 @@
 package vfs
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestOwnerOfFilesByPathStays: what changes the owner by a path changes that of sockets and
@@ -41,5 +47,88 @@ func TestOwnerOfFilesByPathStays(t *testing.T) {
 	}
 	if chownOS(at("sock"), uid, gid) == nil {
 		t.Error("the owner of a socket with two names was changed")
+	}
+}
+
+// withoutChown runs do on a thread of root that may not change the owner of files, as in a container that has
+// dropped the capability.
+func withoutChown(t *testing.T, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had [2]unix.CapUserData
+	if err := unix.Capget(&head, &had[0]); err != nil {
+		t.Fatal(err)
+	}
+	less := had
+	less[0].Effective &^= 1 << unix.CAP_CHOWN
+	if err := unix.Capset(&head, &less[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Capset(&head, &had[0]); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	do()
+}
+
+// TestRootThatMayNotGive: a root without the right to change owners is refused before it leaves files in a
+// directory of somebody else's, who could not open them, and it is told what to do.
+func TestRootThatMayNotGive(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes files for others")
+	}
+	const user = 70011
+	own, theirs := t.TempDir(), t.TempDir()
+	lock := filepath.Join(theirs, "LOCK")
+	if err := errors.Join(os.WriteFile(lock, []byte("text"), 0o640), os.Chown(lock, user, user), os.Chown(theirs, user, user)); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "CAP_CHOWN") || strings.Contains(err.Error(), "or as root") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	withoutChown(t, func() {
+		refused("a directory", OS{}.MkdirAll(filepath.Join(theirs, "new", "store")))
+		d, err := OS{}.Hold(theirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		_, err = d.Create(filepath.Join(theirs, "file"))
+		refused("a file", err)
+		_, err = d.Lock(lock, "other")
+		refused("a lock", err)
+		refused("the owner of a directory", KeepOwner(own, theirs))
+		f, err := os.Create(filepath.Join(own, "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		refused("the owner of a file", KeepFileOwner(f, theirs))
+		if err := errors.Join(KeepOwner(own, own), KeepFileOwner(f, own), OS{}.MkdirAll(filepath.Join(own, "a", "b"))); err != nil {
+			t.Errorf("what is root's already: %v", err)
+		}
+	})
+	text, err := os.ReadFile(lock)
+	left, lerr := os.ReadDir(theirs)
+	if err != nil || lerr != nil || string(text) != "text" || len(left) != 1 {
+		t.Errorf("left behind: %v, LOCK %q, %v %v", left, text, err, lerr)
+	}
+	// With the right it works.
+	d, err := OS{}.Hold(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l, err := d.Lock(lock, "text of mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -147,7 +147,7 @@ func (d *osDir) statAt(base string) (st unix.Stat_t, err error) {
 
 // renameAt renames a file. The system refuses to put it in the place of a directory.
 func (d *osDir) renameAt(from, to string) error {
-	return d.call(func(dir int) error { return unix.Renameat(dir, from, dir, to) })
+	return d.saysWhose("", d.call(func(dir int) error { return unix.Renameat(dir, from, dir, to) }))
 }
 
 func (d *osDir) removeAt(base string) error {
@@ -157,7 +157,7 @@ func (d *osDir) removeAt(base string) error {
 			return syscall.EISDIR
 		}
 	}
-	return err
+	return d.saysWhose("", err)
 }
 
 // syncsDirs: the system syncs directories.

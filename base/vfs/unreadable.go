@@ -65,13 +65,13 @@ const (
 // ReadAt implements File.
 func (f readableFile) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(p, off)
-	if !unreadable(err) {
+	if !Unreadable(err) {
 		return n, err
 	}
 	for n = 0; n < len(p); {
 		block := p[n:min(len(p), n+readBlock-int((off+int64(n))%readBlock))]
 		got, err := f.File.ReadAt(block, off+int64(n))
-		if unreadable(err) {
+		if Unreadable(err) {
 			for i := range block {
 				block[i] = junk
 			}
@@ -89,16 +89,27 @@ func (f readableFile) ReadAt(p []byte, off int64) (int, error) {
 // bytes that were just written: a passing error must not count as damage, and a lasting one must be
 // returned.
 func ReadAgain(f File, p []byte, off int64) (n int, err error) {
-	for range 3 {
-		if n, err = f.ReadAt(p, off); !unreadable(err) {
-			break
-		}
-	}
+	err = Again(func() error {
+		n, err = f.ReadAt(p, off)
+		return err
+	})
 	return n, err
 }
 
-// unreadable reports whether err means that the device could not read a block.
-func unreadable(err error) bool {
+// Again calls read up to three times, while the device cannot read. A look that failed, be it at the
+// bytes, the size or the name of a file, has seen nothing that is wrong with it.
+func Again(read func() error) (err error) {
+	for range 3 {
+		if err = read(); !Unreadable(err) {
+			break
+		}
+	}
+	return err
+}
+
+// Unreadable reports whether err means that the device could not read a block. Of a call that opens a
+// file it says that the call opened none.
+func Unreadable(err error) bool {
 	if err == nil || errors.Is(err, io.EOF) {
 		return false
 	}

@@ -31,9 +31,10 @@ var ErrInUse = errors.New("file is open")
 // before a byte is read or written. So no link is followed, and no FIFO blocks. The
 // directories of a path may be links.
 //
-// Errors match fs.ErrNotExist, fs.ErrExist and fs.ErrClosed where these apply, and
-// syscall.ENOSPC (for a spent quota too) and syscall.EIO where the device says so. All
-// methods may be called concurrently.
+// Errors match fs.ErrNotExist, fs.ErrExist and fs.ErrClosed where these apply,
+// syscall.ENOSPC (for a spent quota too) and syscall.EIO where the device says so, and
+// fault.ErrTooManyFiles and fs.ErrPermission where the system refuses to open a file; see Refused.
+// All methods may be called concurrently.
 type FS interface {
 	// Create makes a new file for reading and writing. It fails with fs.ErrExist if the
 	// name is taken. The name is durable only after SyncDir.

@@ -293,7 +293,7 @@ const pinBeat = 10 * time.Minute
 // missing then is an error.
 func (r *fromBucket) pin(ctx context.Context) (release func(), err error) {
 	pin, err := replica.TakePin(ctx, r.ro, r.point.Position)
-	if errors.Is(err, bucket.ErrRefused) {
+	if errors.Is(err, bucket.ErrRefused) || errors.Is(err, replica.ErrAway) && ctx.Err() == nil { // puts may fail while gets succeed
 		return func() {}, nil
 	}
 	if err != nil {

@@ -112,6 +112,11 @@ func TestCollectorOfAFailedStore(t *testing.T) {
 		want string
 	}{{d, "closed"}, {judged{d, h}, "poisoned"}} {
 		got := scrape(t, registry(t, c.src))
+		for _, kind := range metrics.Troubles() {
+			if _, ok := got[`stele_trouble{kind="`+string(kind)+`"}`]; !ok {
+				t.Errorf("%s: no metric of the kind %s", c.want, kind)
+			}
+		}
 		if got[`stele_health{status="failed"}`] != 1 || got[`stele_health{status="ok"}`] != 0 || got[`stele_trouble{kind="`+c.want+`"}`] != 1 {
 			t.Errorf("%s: %v", c.want, got)
 		}

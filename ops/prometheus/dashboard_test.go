@@ -80,7 +80,7 @@ var unshown = map[string]bool{
 	"stele_disk_reserve_bytes": true, "stele_disk_low_bytes": true, "stele_log_rotations_total": true, "stele_lag_records": true, "stele_run_versions_total": true,
 	"stele_replica_lag_records": true, "stele_replica_lag_age_seconds": true, "stele_replica_epoch": true, "stele_replica_seeded": true,
 	"stele_replica_trouble": true, "stele_replica_mode": true,
-	"stele_follower_lsn": true, "stele_follower_behind_seconds": true, "stele_follower_beat_age_seconds": true,
+	"stele_follower_lsn": true, "stele_follower_behind_seconds": true, "stele_follower_beat_age_seconds": true, "stele_follower_away_seconds": true,
 	"stele_patched_values_total": true, "stele_compaction_read_bytes_total": true, "stele_segment_raw_bytes": true,
 }
 

@@ -13,11 +13,6 @@ var (
 		"1 for each kind of problem that Saver.Health reports, 0 for those it does not.", []string{"kind"}, nil)
 )
 
-var troubles = []metrics.Trouble{
-	metrics.TroubleClosed, metrics.TroublePoisoned, metrics.TroubleDiskFull, metrics.TroubleDiskLow, metrics.TroubleDisk,
-	metrics.TroubleLag, metrics.TroubleBacklog, metrics.TroubleDebt, metrics.TroubleBackground, metrics.TroubleCorruption, metrics.TroubleReplica,
-}
-
 func collectHealth(ch chan<- prometheus.Metric, h metrics.Health) {
 	for _, s := range []metrics.Status{metrics.StatusOK, metrics.StatusDegraded, metrics.StatusFailed} {
 		ch <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(h.Status == s), s.String())
@@ -26,7 +21,7 @@ func collectHealth(ch chan<- prometheus.Metric, h metrics.Health) {
 	for _, p := range h.Problems {
 		have[p.Kind] = true
 	}
-	for _, kind := range troubles {
+	for _, kind := range metrics.Troubles() {
 		ch <- prometheus.MustNewConstMetric(troubleDesc, prometheus.GaugeValue, truth(have[kind]), string(kind))
 	}
 }

@@ -107,6 +107,8 @@ var numbers = []number{
 		func(f *metrics.Follower) float64 { return f.Behind.Seconds() }),
 	ofFollower("stele_follower_beat_age_seconds", "How long ago the follower last knew that its leader was well.",
 		func(f *metrics.Follower) float64 { return f.Beat.Seconds() }),
+	ofFollower("stele_follower_away_seconds", "For how long the bucket has not answered; 0 if it has.",
+		func(f *metrics.Follower) float64 { return f.Away.Seconds() }),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "async") }, "mode", "async"),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "bounded") }, "mode", "bounded"),
 	ofReplica("stele_replica_mode", modeHelp, func(r *metrics.Replica) float64 { return truth(r.Mode == "sync") }, "mode", "sync"),

@@ -16,15 +16,15 @@ import (
 // sum is a SHA-256.
 type sum [sha256.Size]byte
 
-// held is the state of a channel in a checkpoint: its version, and the sum of its value.
-type held struct {
+// channelState is the state of a channel in a checkpoint: its version, and the sum of its value.
+type channelState struct {
 	version saver.Version
 	value   sum
 	full    bool // there is a value
 }
 
 // channels are the channels of one checkpoint.
-type channels map[string]held
+type channels map[string]channelState
 
 // hasher sums parts so that no two lists of parts have the same bytes: each part has its
 // length or its type before it.

@@ -29,7 +29,7 @@ func (t *tracker) resolve(tup *Tuple) (channels, error) {
 	parent := t.have[place{tup.Config.Namespace, tup.Parent}]
 	have := make(channels, len(tup.Channels))
 	for _, c := range tup.Channels {
-		h := held{version: c.Version}
+		h := channelState{version: c.Version}
 		switch c.State {
 		case Given:
 			h.full, h.value = true, sumOf(c.Value)

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Section: buckets
-# Inputs: replica/s3 replica/bucket
+# Inputs: replica/s3 replica/bucket test/linear
 #
-# The tests of a bucket on servers of others, which it installs: versitygw and moto. With the argument
-# liar, which make torture gives it, also S3Mock, which the probe has to refuse; that needs Maven.
+# The tests of a bucket, and those of machines that take over from each other, on servers of others, which it installs:
+# versitygw and moto. With the argument liar, which make torture gives it, also S3Mock, which the probe has to refuse;
+# that needs Maven.
+#
+#   SERVER_TAKE_OVERS  take-overs on each server (default: 4)
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . "$(git rev-parse --show-toplevel)/.ci/machine.sh"
@@ -25,6 +28,11 @@ go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-15m}" -run "Test($servers)\$
 	cat -- "$work/buckets.out"
 	exit 1
 }
+(cd -- ../../test/linear && go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-15m}" -run 'TestServers/(versitygw|moto)' -v .) >>"$work/buckets.out" 2>&1 || {
+	cat -- "$work/buckets.out"
+	exit 1
+}
+grep -E ' turns: ' "$work/buckets.out"
 ! grep -q -- '--- SKIP' "$work/buckets.out" || {
 	echo "a server was left out:"
 	grep -- '--- SKIP' "$work/buckets.out"

@@ -1,11 +1,9 @@
 package s3_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/replica/s3/s3test"
 )
 
 const day = 24 * time.Hour
@@ -24,12 +23,12 @@ const day = 24 * time.Hour
 // keeps makes a server's bucket one that keeps versions, and compares what it then says with that before.
 func keeps(t *testing.T, endpoint string) bucket.Bucket {
 	t.Helper()
-	makeBucket(t, endpoint, "kept")
+	s3test.MakeBucket(t, endpoint, "kept")
 	b := open(t, endpoint, "kept/at")
 	if k := bucket.KeptBy(t.Context(), b); k != (bucket.Kept{}) {
 		t.Errorf("before: %+v", k)
 	}
-	if _, err := apiOf(endpoint).PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{Bucket: aws.String("kept"),
+	if _, err := s3test.API(endpoint).PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{Bucket: aws.String("kept"),
 		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func keeps(t *testing.T, endpoint string) bucket.Bucket {
 
 // TestKept: a bucket says what it keeps of deleted objects, on gofakes3 and by each answer of a server.
 func TestKept(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	defer server.Close()
 	keeps(t, server.URL)
@@ -94,11 +93,4 @@ func TestKept(t *testing.T) {
 			}
 		})
 	}
-}
-
-// apiOf is a server as its administrator has it.
-func apiOf(endpoint string) *awss3.Client {
-	return awss3.New(awss3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}, nil
-	})})
 }

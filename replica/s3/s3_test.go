@@ -17,28 +17,14 @@ import (
 	"testing"
 	"time"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/replica/s3"
+	"github.com/stele-go/stele/replica/s3/s3test"
 )
-
-// credentials gives tests credentials, and nothing of the machine's.
-func credentials(t *testing.T) {
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "steletest", "AWS_SECRET_ACCESS_KEY": "stelesecret", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none"), "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none"),
-		"AWS_WEB_IDENTITY_TOKEN_FILE": "", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "",
-		"HTTP_PROXY": "", "http_proxy": "", "AWS_CA_BUNDLE": "",
-	} {
-		if t.Setenv(name, value); value == "" {
-			_ = os.Unsetenv(name) // until Setenv's cleanup
-		}
-	}
-}
 
 // open opens a bucket of a server.
 func open(t *testing.T, endpoint, path string) bucket.Bucket {
@@ -50,17 +36,9 @@ func open(t *testing.T, endpoint, path string) bucket.Bucket {
 	return b
 }
 
-// makeBucket makes the bucket of a server.
-func makeBucket(t *testing.T, endpoint, name string) {
-	t.Helper()
-	if _, err := apiOf(endpoint).CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: &name}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // conforms runs the tests of a bucket on a server, each behind a prefix of its own.
 func conforms(t *testing.T, endpoint string) {
-	makeBucket(t, endpoint, "stele")
+	s3test.MakeBucket(t, endpoint, "stele")
 	n := 0
 	buckettest.Test(t, func(t *testing.T) bucket.Bucket {
 		n++
@@ -69,7 +47,7 @@ func conforms(t *testing.T, endpoint string) {
 }
 
 func TestGofakes3(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	defer server.Close()
 	conforms(t, server.URL)
@@ -77,7 +55,7 @@ func TestGofakes3(t *testing.T) {
 
 // TestCertificates: a server is trusted by the certificates of AWS_CA_BUNDLE, which most machines do not set.
 func TestCertificates(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	server := httptest.NewTLSServer(gofakes3.New(s3mem.New()).Server())
 	defer server.Close()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
@@ -99,7 +77,7 @@ func TestCertificates(t *testing.T) {
 // answers is a server that answers every request with f.
 func answers(t *testing.T, f http.HandlerFunc) bucket.Bucket {
 	t.Helper()
-	credentials(t)
+	s3test.Credentials(t)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	return open(t, server.URL, "stele/p")
@@ -244,7 +222,7 @@ func TestSentOnce(t *testing.T) {
 // TestLateTwin: a second copy of a create, which a proxy sends, is refused because of the first, and what
 // lies there is the caller's.
 func TestLateTwin(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	fake := gofakes3.New(s3mem.New()).Server()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("If-None-Match") == "*" {
@@ -256,7 +234,7 @@ func TestLateTwin(t *testing.T) {
 		fake.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	makeBucket(t, server.URL, "stele")
+	s3test.MakeBucket(t, server.URL, "stele")
 	b := open(t, server.URL, "stele")
 	is(t, "create", putOf(b, absent), bucket.ErrCondition)
 	if text, err := textOf(b); text != "text" || err != nil {
@@ -307,7 +285,7 @@ func TestNoRanges(t *testing.T) {
 
 // TestSilence: a server that says nothing ends no call for ever, before or within its answer.
 func TestSilence(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -332,7 +310,7 @@ func TestSilence(t *testing.T) {
 
 // TestNoCredentials: who has none is told how to give some.
 func TestNoCredentials(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	server := httptest.NewServer(nil)
@@ -346,7 +324,7 @@ func TestNoCredentials(t *testing.T) {
 
 // TestAway: a server that is away is no reason to refuse: it may come back.
 func TestAway(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	server := httptest.NewServer(nil)
 	server.Close()
 	is(t, "put", putOf(open(t, server.URL, "stele"), absent), nil)
@@ -360,7 +338,7 @@ func TestProbeRefuses(t *testing.T) {
 		"overwrite": func(r *http.Request) { r.Header.Del("If-Match") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			credentials(t)
+			s3test.Credentials(t)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPut {
 					lie(r)
@@ -368,7 +346,7 @@ func TestProbeRefuses(t *testing.T) {
 				fake.ServeHTTP(w, r)
 			}))
 			defer server.Close()
-			makeBucket(t, server.URL, "stele-"+name)
+			s3test.MakeBucket(t, server.URL, "stele-"+name)
 			if err := bucket.Probe(t.Context(), open(t, server.URL, "stele-"+name)); !errors.Is(err, bucket.ErrUnfit) {
 				t.Errorf("got %v", err)
 			}
@@ -378,11 +356,11 @@ func TestProbeRefuses(t *testing.T) {
 
 // TestListLeavesStrangers: names of others are left out, and a page of them is not the end.
 func TestListLeavesStrangers(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	backend := s3mem.New()
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	defer server.Close()
-	makeBucket(t, server.URL, "stele")
+	s3test.MakeBucket(t, server.URL, "stele")
 	for i := range 1001 {
 		if _, err := backend.PutObject("stele", fmt.Sprintf("p/A%04d", i), nil, strings.NewReader(""), 0, nil); err != nil {
 			t.Fatal(err)
@@ -399,7 +377,7 @@ func TestListLeavesStrangers(t *testing.T) {
 
 // TestAddresses: what an address may say, and what is refused.
 func TestAddresses(t *testing.T) {
-	credentials(t)
+	s3test.Credentials(t)
 	for address, says := range map[string]string{
 		"s3://b?region=eu-1":                               "",
 		"s3://b/p/q/?region=eu-1":                          "",

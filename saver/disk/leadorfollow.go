@@ -36,9 +36,15 @@ import (
 // A directory that led last leads again at once, when nobody has taken over. In an empty bucket the first one begins:
 // start one machine alone then, since one that loses this race has a store of its own, and is refused.
 //
+// While the bucket does not answer, a directory that has led or followed is read: serve gets a store that Follows,
+// whose writing calls return fault.ErrBucketAway, and whose reads return fault.ErrStale after Replica.MaxStale. In a
+// directory that led in mode sync what is not known to be acknowledged is invisible then. MaxStale begins anew
+// with each process: over restarts the age of what is read has no bound. The role ends when the directory can lead or
+// follow.
+//
 // A crash at any point leaves what one of Open or of OpenFollower leaves. Errors: that of serve; those of Open and
-// OpenFollower, if they come at first, or for a minute: then whoever started the program is to look. When ctx ends it
-// is nil, or what serve and Close say.
+// OpenFollower, if they come at first, or for a minute, or once a bucket that was away has answered with one: then
+// whoever started the program is to look. When ctx ends it is nil, or what serve and Close say.
 func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx context.Context, s *Saver) error) error {
 	if opts.Replica.Bucket == nil {
 		return saver.Invalidf("options.Replica", "no Bucket; several machines share a store by that alone")
@@ -51,6 +57,9 @@ func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx 
 	}
 	for before := (*Saver)(nil); ; {
 		s, err := openRole(ctx, dir, opts, before)
+		if err != nil {
+			before.giveBack()
+		}
 		if ctx.Err() != nil && err != nil {
 			return nil
 		}
@@ -58,9 +67,20 @@ func LeadOrFollow(ctx context.Context, dir string, opts Options, serve func(ctx 
 			return err
 		}
 		if over, err := s.during(ctx, serve); !over {
+			s.giveBack()
 			return err
 		}
 		before = s
+	}
+}
+
+// giveBack gives back the lease that a closed store has taken for the role that would come next.
+func (s *Saver) giveBack() {
+	if s == nil {
+		return
+	}
+	if err := s.e.GiveBack(); err != nil {
+		s.opts.Logger.Warn("the lease is not given back", "error", err)
 	}
 }
 
@@ -99,8 +119,23 @@ func openRole(ctx context.Context, dir string, opts Options, before *Saver) (*Sa
 	if before == nil {
 		patience = 0
 	}
+	var last *engine.Engine
+	if before != nil {
+		last = before.e
+		if why := last.RoleEnd(); last.Away() && !errors.Is(why, engine.ErrVacant) && !othersTurn(why) {
+			return nil, why
+		}
+	}
 	for began := time.Now(); ; before = nil {
 		s, err := tryRole(dir, opts, before)
+		if errors.Is(err, replica.ErrAway) && ctx.Err() == nil {
+			away, failed := open(dir, opts, func(dir string, o engine.Options) (*engine.Engine, error) { return engine.OpenAway(dir, o, last) })
+			if failed == nil {
+				opts.Logger.Warn("the store is only read", "dir", dir, "error", err)
+				return away, nil
+			}
+			opts.Logger.Warn("the store cannot be read", "dir", dir, "error", failed)
+		}
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return s, err
@@ -115,18 +150,21 @@ func openRole(ctx context.Context, dir string, opts Options, before *Saver) (*Sa
 
 func tryRole(dir string, opts Options, before *Saver) (*Saver, error) {
 	cache, none := engine.IsCache(dir, opts.EngineOptions())
-	next := engine.OpenFree
-	if before != nil && errors.Is(before.e.RoleEnd(), engine.ErrVacant) {
-		next, cache = before.e.OpenNext, false
+	follow := cache
+	if before != nil && before.Follows() { // it has looked at HEAD
+		follow = !errors.Is(before.e.RoleEnd(), engine.ErrVacant)
 	}
-	if !cache {
-		s, err := open(dir, opts, next)
+	if !follow {
+		s, err := open(dir, opts, engine.OpenFree)
 		if err == nil || !othersTurn(err) {
 			return s, err
 		}
 		opts.Logger.Info("the store follows", "dir", dir, "reason", err)
 	}
-	s, err := open(dir, opts, backup.RejoinFollower)
+	s, err := open(dir, opts, func(dir string, o engine.Options) (*engine.Engine, error) {
+		o.TakeOver = true
+		return backup.RejoinFollower(dir, o)
+	})
 	if errors.Is(err, replica.ErrNoLineage) && errors.Is(none, engine.ErrSeed) { // neither directory nor bucket has anything
 		return open(dir, opts, engine.OpenFree)
 	}

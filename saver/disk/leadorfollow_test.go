@@ -120,6 +120,16 @@ func seeded(s *disk.Saver) {
 	}
 }
 
+// led is a machine a that leads, and has put thread 1, which the bucket has.
+func led(t *testing.T, sim *buckettest.Sim, root string, r disk.Replica) (a *machine, leader *disk.Saver) {
+	t.Helper()
+	a = begin(t, sim, root, "a", r)
+	leader = a.next(t, false)
+	put(t, leader, "1")
+	seeded(leader)
+	return a, leader
+}
+
 // TestLeadOrFollow: the first machine leads, the second follows, and leads when the first cannot reach the bucket any more. The first
 // is fenced and follows, when it can. When the second is closed, the first leads again at once.
 func TestLeadOrFollow(t *testing.T) {
@@ -310,4 +320,65 @@ func TestLeadOrFollowEnds(t *testing.T) {
 	if !errors.Is(err, saver.ErrInvalid) {
 		t.Error(err)
 	}
+}
+
+// TestServeThatHangs: a machine that is to lead, and whose serve does not return, does not keep another one from leading.
+func TestServeThatHangs(t *testing.T) {
+	sim, root := buckettest.NewSim(nil), t.TempDir()
+	type role struct {
+		name  string
+		leads bool
+	}
+	roles, ended, hang := make(chan role, 10), make(chan string, 10), make(chan struct{})
+	run := func(name string) (stop func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		r := disk.Replica{Mode: replica.Sync, Bucket: sim.Client(name), TTL: 300 * time.Millisecond, Interval: 10 * time.Millisecond, PointEvery: time.Hour}
+		go func() {
+			done <- disk.LeadOrFollow(ctx, filepath.Join(root, name), disk.Options{Replica: r}, func(ctx context.Context, s *disk.Saver) error {
+				if !s.Follows() {
+					seeded(s)
+				}
+				roles <- role{name, !s.Follows()}
+				<-ctx.Done()
+				ended <- name
+				if name == "b" {
+					<-hang
+				}
+				return nil
+			})
+		}()
+		return func() { cancel(); <-done }
+	}
+	const patience = time.Minute
+	next := func(want role) {
+		t.Helper()
+		for late := time.After(patience); ; {
+			select {
+			case got := <-roles:
+				if got == want {
+					return
+				}
+			case <-late:
+				t.Fatalf("%q has not got its role in %v; leads: %t", want.name, patience, want.leads)
+			}
+		}
+	}
+	stopA := run("a")
+	next(role{"a", true})
+	stopB := run("b")
+	next(role{"b", false})
+	stopA() // in order
+	for name, late := "", time.After(patience); name != "b"; {
+		select {
+		case name = <-ended:
+		case <-late:
+			t.Fatalf("the role of b, a follower whose leader gave its lease back, has not ended in %v", patience)
+		}
+	}
+	stopC := run("c")
+	next(role{"c", true})
+	close(hang)
+	stopB()
+	stopC()
 }

@@ -1,6 +1,14 @@
 // Package disk is the durable saver: [Open] opens a store in a directory, on an
 // append-only log-structured engine. It is for one process at a time; others may read
 // beside it ([Options].ReadOnly). docs/durability.md says what survives which failure.
+//
+// # Where to read
+//
+//	open.go   Options, Open, Health       threads.go  Threads; status.go keeps what it reads
+//	put.go    Put, PutWrites              newest.go   the newest checkpoints over all threads
+//	read.go   GetTuple; tuple.go decodes  remove.go   deletions, copies of threads
+//	list.go   List                        retain.go   Retain; ttl.go: threads that expire
+//	erase.go  Erase; erase_plan.go        leadorfollow.go  one store on several machines
 package disk
 
 import (

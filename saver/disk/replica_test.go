@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 	"github.com/stele-go/stele/saver"
@@ -25,7 +26,7 @@ func TestRestoredConforms(t *testing.T) {
 	savertest.Run(t, func(t *testing.T) saver.Saver {
 		root, sim := t.TempDir(), buckettest.NewSim(nil)
 		opts := disk.Options{Replica: disk.Replica{Bucket: sim, Mode: "sync", TTL: time.Minute}}
-		d, err := disk.Open(filepath.Join(root, "old"), opts)
+		d, err := disk.Open("old", opts.In(disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 		if err != nil {
 			t.Fatal(err)
 		}

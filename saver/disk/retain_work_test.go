@@ -71,7 +71,7 @@ func (r *retainedThread) child(of saver.Config, id string, v saver.Value) saver.
 // lists of runs is what the checkpoints that stayed have.
 func TestRetainIsLinear(t *testing.T) {
 	t.Parallel()
-	const n = 8000
+	const n = 4000
 	for name, beside := range map[string]bool{"alone": false, "beside a writer": true} {
 		t.Run(name, func(t *testing.T) {
 			var work [2]int64

@@ -77,7 +77,7 @@ func summary(ran map[string]bool, cases int) string {
 }
 
 func allCases() []testCase {
-	return slices.Concat(namespaceCases, itemCases, batchCases, pathCases, filterCases, ttlCases, vectorCases, scanCases, restoreCases, moveCases, appendCases, badCases)
+	return slices.Concat(namespaceCases, itemCases, batchCases, pathCases, filterCases, ttlCases, vectorCases, scanCases, restoreCases, moveCases, appendCases, overCases, badCases)
 }
 
 // TB is the part of testing.TB the cases use, so that the kit's own test can

@@ -27,25 +27,25 @@ func cut(r *rand.Rand, b []byte) [][]byte {
 func TestHeldVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
-		sizes := []int{0, 1, oneHeld - 20, oneHeld, oneHeld + 1, 3 << heldShift, 40_000, largeHeld - 30}
+		sizes := []int{0, 1, onePiece - 20, onePiece, onePiece + 1, 3 << pieceShift, 40_000, largeValue - 30}
 		b := make([]byte, sizes[rapid.IntRange(0, len(sizes)-1).Draw(t, "size")])
 		for i := range b {
 			b[i] = byte('a' + r.IntN(26))
 		}
-		var was *Held
+		var was *Pieces
 		var before []byte
-		var held []*Held
+		var held []*Pieces
 		var want [][]byte
 		for range rapid.IntRange(2, 6).Draw(t, "versions") {
 			handed := bytes.Clone(b)
-			if len(b) <= oneHeld {
+			if len(b) <= onePiece {
 				handed = b // kept as it is
 			}
-			h, sum := Hold(was, cut(r, handed)...)
+			h, sum := Divide(was, cut(r, handed)...)
 			if sum != base.Checksum(0, b) {
 				t.Fatalf("%d bytes: another sum", len(b))
 			}
-			if len(b) > oneHeld {
+			if len(b) > onePiece {
 				clear(handed) // the caller's again
 			}
 			held, want = append(held, h), append(want, b)
@@ -75,13 +75,13 @@ func TestHeldVersions(t *testing.T) {
 
 // Places that differ by pieces of pieces, at the edges of them.
 func TestHeldEdges(t *testing.T) {
-	const step = 1 << heldShift
+	const step = 1 << pieceShift
 	was := make([]byte, 4*step)
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range was {
 		was[i] = byte(r.Uint32())
 	}
-	held, _ := Hold(nil, was)
+	held, _ := Divide(nil, was)
 	for _, at := range []int{0, 1, step - 1, step, step + 1, 2*step - 9, 2 * step, 4*step - 1, 4 * step} {
 		for name, to := range map[string][]byte{
 			"changed":  append(append(bytes.Clone(was[:at]), bytes.Repeat([]byte{1}, min(12, len(was)-at))...), was[min(at+12, len(was)):]...),
@@ -90,7 +90,7 @@ func TestHeldEdges(t *testing.T) {
 			"cut":      was[:at],
 			"doubled":  append(bytes.Clone(was), was[:at]...),
 		} {
-			h, sum := Hold(held, to)
+			h, sum := Divide(held, to)
 			got, want := Between(held, h, sum, len(was)*2), Make(was, to, sum, len(was)*2)
 			if !bytes.Equal(got, want) || !bytes.Equal(apply(t, was, got), to) {
 				t.Errorf("%s at %d: a patch of %d bytes, want %d", name, at, len(got), len(want))
@@ -107,9 +107,9 @@ func TestHeldCostsWhatChanged(t *testing.T) {
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
-	first, _ := Hold(nil, b[:200_000])
-	grown, _ := Hold(first, append([]byte{b[0] + 1}, b[1:201_000]...))
-	const most = 3<<heldShift + pieceCost*200_000>>heldShift + 200
+	first, _ := Divide(nil, b[:200_000])
+	grown, _ := Divide(first, append([]byte{b[0] + 1}, b[1:201_000]...))
+	const most = 3<<pieceShift + pieceCost*200_000>>pieceShift + 200
 	if n := grown.Size(first); n > most {
 		t.Errorf("the next version of 200,000 bytes takes %d, want at most %d", n, most)
 	}
@@ -119,12 +119,12 @@ func TestHeldCostsWhatChanged(t *testing.T) {
 	if n := grown.Size(nil); n < grown.Len() {
 		t.Errorf("%d bytes take %d", grown.Len(), n)
 	}
-	other, _ := Hold(first, b[100_000:])
+	other, _ := Divide(first, b[100_000:])
 	if n := other.Size(first); n < other.Len() {
 		t.Errorf("%d bytes that are not shared take %d", other.Len(), n)
 	}
-	one := HoldOne(b[:100])
-	if one.Size(one) != 0 || one.Size(first) != 100 || one.Size(HoldOne(b[1:101])) != 100 || HoldOne(nil).Size(one) != 0 {
+	one := OnePiece(b[:100])
+	if one.Size(one) != 0 || one.Size(first) != 100 || one.Size(OnePiece(b[1:101])) != 100 || OnePiece(nil).Size(one) != 0 {
 		t.Error("values in one piece share memory with none but themselves")
 	}
 }
@@ -145,7 +145,7 @@ func BenchmarkHold(b *testing.B) {
 	for i := range next {
 		next[i] = append(append([]byte{201}, list...), message(r)...)
 	}
-	base0, _ := Hold(nil, kind, was)
+	base0, _ := Divide(nil, kind, was)
 	flat := append(bytes.Clone(kind), was...)
 	run := func(name string, fn func(to []byte)) {
 		b.Run(name, func(b *testing.B) {
@@ -157,7 +157,7 @@ func BenchmarkHold(b *testing.B) {
 		})
 	}
 	run("pieces", func(to []byte) {
-		h, sum := Hold(base0, kind, to)
+		h, sum := Divide(base0, kind, to)
 		Between(base0, h, sum, len(to)/2)
 	})
 	run("whole", func(to []byte) {

@@ -9,59 +9,59 @@ import (
 )
 
 const (
-	// oneHeld: a value up to this size is held in one piece. Handling pieces would cost
+	// onePiece: a value up to this size is held in one piece. Handling pieces would cost
 	// about as much as copying it.
-	oneHeld = 8 << 10
-	// heldShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and 64 KiB
-	// for values of at least largeHeld bytes, which would otherwise have too many.
-	heldShift, largeShift = 12, 16
-	largeHeld             = 1 << 20
+	onePiece = 8 << 10
+	// pieceShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and 64 KiB
+	// for values of at least largeValue bytes, which would otherwise have too many.
+	pieceShift, largeShift = 12, 16
+	largeValue             = 1 << 20
 	// pieceCost is about the memory of a piece in addition to its bytes.
 	pieceCost = 24
 )
 
-// Held is a value in memory with which the next version of it is compared. A large value is
+// Pieces is a value in memory with which the next version of it is compared. A large value is
 // divided into pieces. If a piece is equal in two versions, they share it. So for the next
 // version of a list that grew, only the first piece and the last are copied. Where two
 // versions share pieces they are equal, which is known without comparing bytes.
 //
 // It is immutable and safe for concurrent use.
-type Held struct {
+type Pieces struct {
 	one    []byte   // the value, if pieces is nil
 	pieces [][]byte // all of 1<<shift bytes but the last, which is not empty
 	shift  uint8
 	size   int
 }
 
-// HoldOne holds b itself, in one piece. b must not be changed afterwards.
-func HoldOne(b []byte) *Held { return &Held{one: b, size: len(b)} }
+// OnePiece holds b itself, in one piece. b must not be changed afterwards.
+func OnePiece(b []byte) *Pieces { return &Pieces{one: b, size: len(b)} }
 
-// Hold holds the concatenation of parts and returns its XXH64, seed 0. It does both in one pass,
+// Divide holds the concatenation of parts and returns its XXH64, seed 0. It does both in one pass,
 // because reading memory dominates the cost. It shares pieces with was, the previous version,
 // if they are equal at the same place; was may be nil. A single part of at most 8 KiB is held
 // itself and must not be changed afterwards. All other parts are copied.
-func Hold(was *Held, parts ...[]byte) (*Held, uint64) {
+func Divide(was *Pieces, parts ...[]byte) (*Pieces, uint64) {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
 	}
-	if size <= oneHeld {
+	if size <= onePiece {
 		var b []byte
 		if len(parts) == 1 {
 			b = parts[0]
 		} else {
 			b = slices.Concat(parts...)
 		}
-		return HoldOne(b), base.Checksum(0, b)
+		return OnePiece(b), base.Checksum(0, b)
 	}
-	h := &Held{shift: heldShift, size: size}
-	if size >= largeHeld {
+	h := &Pieces{shift: pieceShift, size: size}
+	if size >= largeValue {
 		h.shift = largeShift
 	}
 	step := 1 << h.shift
 	h.pieces = make([][]byte, 0, (size+step-1)/step)
 	if was == nil || was.shift != h.shift {
-		was = &Held{}
+		was = &Pieces{}
 	}
 	var sum xxhash.Digest
 	sum.Reset()
@@ -107,11 +107,11 @@ func (r *reader) next(n int) (b []byte, fresh bool) {
 }
 
 // Len is the length of the value in bytes.
-func (h *Held) Len() int { return h.size }
+func (h *Pieces) Len() int { return h.size }
 
 // Size returns about how many bytes of memory the value takes, without those that it shares with other,
 // which may be nil.
-func (h *Held) Size(other *Held) int {
+func (h *Pieces) Size(other *Pieces) int {
 	if h.pieces == nil {
 		if other != nil && h.size > 0 && other.size > 0 && other.pieces == nil && &h.one[0] == &other.one[0] {
 			return 0
@@ -130,7 +130,7 @@ func (h *Held) Size(other *Held) int {
 }
 
 // Parts are the pieces of the value, in order. They must not be changed.
-func (h *Held) Parts() [][]byte {
+func (h *Pieces) Parts() [][]byte {
 	if h.pieces == nil {
 		return [][]byte{h.one}
 	}
@@ -138,12 +138,12 @@ func (h *Held) Parts() [][]byte {
 }
 
 // Append appends the value from off on to dst.
-func (h *Held) Append(dst []byte, off int) []byte {
+func (h *Pieces) Append(dst []byte, off int) []byte {
 	return h.appendTo(slices.Grow(dst, h.size-off), off, h.size)
 }
 
 // appendTo appends the bytes from off to end to dst.
-func (h *Held) appendTo(dst []byte, off, end int) []byte {
+func (h *Pieces) appendTo(dst []byte, off, end int) []byte {
 	for off < end {
 		b := h.at(off)
 		b = b[:min(len(b), end-off)]
@@ -153,7 +153,7 @@ func (h *Held) appendTo(dst []byte, off, end int) []byte {
 }
 
 // at is the contiguous bytes from i on: at least one if i < h.size.
-func (h *Held) at(i int) []byte {
+func (h *Pieces) at(i int) []byte {
 	if h.pieces == nil {
 		return h.one[i:]
 	}
@@ -161,7 +161,7 @@ func (h *Held) at(i int) []byte {
 }
 
 // before is the contiguous bytes up to i: at least one if i > 0.
-func (h *Held) before(i int) []byte {
+func (h *Pieces) before(i int) []byte {
 	if h.pieces == nil {
 		return h.one[:i]
 	}
@@ -169,7 +169,7 @@ func (h *Held) before(i int) []byte {
 }
 
 // window is n bytes at i. If they are not contiguous, they are copied to buf.
-func (h *Held) window(i, n int, buf []byte) []byte {
+func (h *Pieces) window(i, n int, buf []byte) []byte {
 	if n == 0 {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (h *Held) window(i, n int, buf []byte) []byte {
 }
 
 // prefix returns how many bytes a[i:iEnd] and b[j:jEnd] have in common at their beginning.
-func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
+func prefix(a *Pieces, i, iEnd int, b *Pieces, j, jEnd int) int {
 	most := min(iEnd-i, jEnd-j)
 	n := 0
 	for n < most {
@@ -197,7 +197,7 @@ func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
 }
 
 // suffix returns how many bytes a[i:] and b[j:] have in common at their end.
-func suffix(a *Held, i int, b *Held, j int) int {
+func suffix(a *Pieces, i int, b *Pieces, j int) int {
 	most := min(a.size-i, b.size-j)
 	n := 0
 	for n < most {
