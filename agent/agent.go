@@ -277,11 +277,12 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	if a.opts.System != "" {
 		r.System = message.System(a.opts.System)
 	}
-	res, err := a.wrapModel()(context.WithValue(ctx, doorKey{}, &door{}), r)
+	d := &door{state: state}
+	res, err := a.wrapModel(d)(context.WithValue(ctx, doorKey{}, d), r)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkAnswer(res.Messages); err != nil {
+	if err := a.checkAnswer(res); err != nil {
 		return nil, err
 	}
 	messages := res.Messages
@@ -295,7 +296,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 			messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 		}
 	}
-	update := lapse(pregel.Pairs{{Key: KeyMessages, Value: messages}}, state)
+	update := append(lapse(pregel.Pairs{{Key: KeyMessages, Value: messages}}, state), a.asks(d)...)
 	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not be taken for a new one
 		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
 	}
@@ -329,11 +330,13 @@ func isWhole(ctx context.Context, list []message.Message) (bool, error) {
 
 // checkAnswer finds an answer of the model with which the agent would end without one: no message, or
 // calls that nobody can run.
-func (a *agent) checkAnswer(list []message.Message) error {
-	asked, _ := newestCalls(list)
+func (a *agent) checkAnswer(res ModelResponse) error {
+	asked, _ := newestCalls(res.Messages)
 	switch {
 	case asked == nil:
 		return fmt.Errorf("%w: no AI message came through the middleware", model.ErrNoAnswer)
+	case res.Response == nil && saysNothing(asked):
+		return emptyAnswer()
 	case a.hasTools() || a.opts.Response.asTools():
 		return nil
 	case len(asked.ToolCalls) > 0:
@@ -342,6 +345,32 @@ func (a *agent) checkAnswer(list []message.Message) error {
 		return fmt.Errorf("%w: the model called %q, and the agent has no tools", ErrUnknownTool, asked.InvalidToolCalls[0].Name)
 	}
 	return nil
+}
+
+// saysNothing reports whether an answer has no words, no calls and nothing else but thoughts, and the provider gives no
+// reason for that.
+func saysNothing(m *message.Message) bool {
+	if len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 || strings.TrimSpace(m.Text()) != "" {
+		return false
+	}
+	for _, key := range []string{"finish_reason", "stop_reason", "done_reason", "status", "prompt_feedback"} {
+		if v := m.ResponseMetadata[key]; v != nil && v != "" {
+			return false
+		}
+	}
+	for key := range m.AdditionalKwargs { // a refusal, for one
+		if key != "reasoning_content" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(m.Blocks, func(e any) bool {
+		b, isBlock := e.(map[string]any)
+		return isBlock && !slices.Contains([]any{"text", "thinking", "redacted_thinking", "reasoning"}, b["type"])
+	})
+}
+
+func emptyAnswer() error {
+	return fmt.Errorf("%w: its message is empty, and it gave no reason", model.ErrNoAnswer)
 }
 
 // stateOf is the input of a node as a map.
@@ -384,11 +413,11 @@ func failed(call message.ToolCall, text string) message.Message {
 }
 
 // call asks the model of a request, and reads its answer.
-func (a *agent) call(ctx context.Context, r ModelRequest) (ModelResponse, error) {
+func (a *agent) call(ctx context.Context, d *door, r ModelRequest) (ModelResponse, error) {
 	if !a.wraps {
-		for _, d := range r.Tools {
-			if a.byName[d.Name] == nil {
-				return ModelResponse{}, fmt.Errorf("%w: %q", ErrUnknownTool, d.Name)
+		for _, t := range r.Tools {
+			if a.byName[t.Name] == nil {
+				return ModelResponse{}, fmt.Errorf("%w: %q", ErrUnknownTool, t.Name)
 			}
 		}
 	}
@@ -400,9 +429,17 @@ func (a *agent) call(ctx context.Context, r ModelRequest) (ModelResponse, error)
 	if err != nil {
 		return ModelResponse{}, err
 	}
+	if text, err := a.mayAsk(d); err != nil {
+		return ModelResponse{}, err
+	} else if text != "" {
+		return ModelResponse{Messages: []message.Message{message.AI(text)}}, nil
+	}
 	answer, err := model.Call(ctx, r.Model, q)
 	if err != nil {
 		return ModelResponse{}, err
+	}
+	if strategy != ByProvider && saysNothing(&answer) { // the form says what is wrong with it
+		return ModelResponse{}, emptyAnswer() // inside the middleware, for those that ask again
 	}
 	if answer, err = named(r.State, answer); err != nil {
 		return ModelResponse{}, err

@@ -142,6 +142,7 @@ func TestDecideAfterRestart(t *testing.T) {
 // may lack.
 func TestUnusableEdit(t *testing.T) {
 	for id, edited := range map[string]*agent.Action{"1": nil, "2": {}, "": {Name: "echo"}} {
+		words := map[string]string{"1": "has no edited_action;", "2": "has no edited_action.name;", "": "that has no id"}[id]
 		made := agent.Middleware{Name: "made", WrapModel: func(context.Context, agent.ModelRequest, agent.ModelHandler) (agent.ModelResponse, error) {
 			return agent.ModelResponse{Messages: []message.Message{message.AI("", echo(id, "a"))}}, nil
 		}}
@@ -152,8 +153,8 @@ func TestUnusableEdit(t *testing.T) {
 		}))
 		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
 		answer := agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Edit, Edited: edited}}}
-		if _, err := g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: answer}); !errors.Is(err, agent.ErrDecision) {
-			t.Errorf("%q: %v", id, err)
+		if _, err := g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: answer}); !errors.Is(err, agent.ErrDecision) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v; want %q", id, err, words)
 		}
 	}
 }

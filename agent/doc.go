@@ -72,7 +72,9 @@
 //   - AskPerson and LimitToolCalls hold where tools run, and note in the key "gates_passed" which calls
 //     they let pass. In LangChain they are nodes that one can go around. A call that was approved in
 //     Python, and has not run, is asked about again, and one that was counted there counts again.
-//   - LimitModelCalls holds where the model is asked.
+//   - LimitModelCalls holds and counts where the model is asked, inside all middleware: RetryModel, Fallback and
+//     any WrapModel that asks again make several calls. LangChain counts them as one.
+//   - An answer without words, calls or a reason to end is model.ErrNoAnswer. In LangChain it ends the agent.
 //   - A call that has an answer gets no other from LimitToolCalls.
 //   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is
 //     JSON, too.

@@ -377,7 +377,7 @@ func untilAnswer(to destinations) graph.Path {
 
 // afterTools is the path behind the tools.
 func (a *agent) afterTools(to destinations) graph.Path {
-	return func(_ context.Context, state any) (any, error) {
+	return func(ctx context.Context, state any) (any, error) {
 		s, err := stateOf(state)
 		if err != nil {
 			return nil, err
@@ -397,7 +397,7 @@ func (a *agent) afterTools(to destinations) graph.Path {
 			}
 			failed = failed || m.Status == message.StatusError
 		}
-		if failed { // the model should correct it, even if the tool is ReturnDirect
+		if failed || unanswered(ctx, answers) { // the model should correct it, even if the tool is ReturnDirect
 			return to.model, nil
 		}
 		some, all := false, true
@@ -415,6 +415,22 @@ func (a *agent) afterTools(to destinations) graph.Path {
 		}
 		return to.model, nil
 	}
+}
+
+// unanswered reports whether the task behind which ctx is ran a call that has no answer: a middleware may leave it without
+// one. The answers are those before the superstep, and its own.
+func unanswered(ctx context.Context, answers []message.Message) bool {
+	sends, own, err := pregel.Sent(ctx)
+	if err != nil || own < 0 || own >= len(sends) { // an update of the state by somebody, as the tools
+		return false
+	}
+	for _, c := range tool.Sent(sends[own].Arg) {
+		if !slices.ContainsFunc(answers, func(m message.Message) bool { return m.ToolCallID == c.ID }) {
+			beside, err := runsBeside(ctx, func(o message.ToolCall) bool { return o.ID == c.ID })
+			return err == nil && !beside
+		}
+	}
+	return false
 }
 
 // endsOfTools returns the nodes to which afterTools may lead. It may end the agent only if there are

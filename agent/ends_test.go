@@ -56,6 +56,20 @@ func TestEnds(t *testing.T) {
 	closed := message.AI("")
 	closed.ResponseMetadata = map[string]any{"finish_reason": "content_filter"}
 
+	blocked := message.AI("")
+	blocked.ResponseMetadata = map[string]any{"prompt_feedback": map[string]any{"block_reason": "SAFETY"}}
+	thoughts := message.AI("")
+	thoughts.Blocks = []any{message.Block{"type": "thinking", "thinking": "hm", "signature": "s"}}
+	refusal := message.AI("")
+	refusal.AdditionalKwargs = map[string]any{"refusal": "no"}
+	refusal.ResponseMetadata = closed.ResponseMetadata
+	mute := agent.Middleware{Name: "mute", WrapModel: func(context.Context, agent.ModelRequest, agent.ModelHandler) (agent.ModelResponse, error) {
+		return agent.ModelResponse{Messages: []message.Message{message.AI(" ")}}, nil
+	}}
+	unanswered := func(out any) agent.Middleware {
+		return agent.Middleware{Name: "w", WrapTool: func(context.Context, tool.Request, tool.Runner) (any, error) { return out, nil }}
+	}
+
 	type is func(err error) bool
 	one := func(target error) is { return func(err error) bool { return errors.Is(err, target) } }
 	for name, c := range map[string]struct {
@@ -69,6 +83,16 @@ func TestEnds(t *testing.T) {
 		"a text":                              {with(echoes, nil), []model.Answer{model.Text("hello")}, "hello", nil, 1, ""},
 		"a text after a tool":                 {with(echoes, nil), []model.Answer{model.Calls(echo("1", "x")), model.Text("done")}, "done", nil, 2, ""},
 		"nothing, for a reason":               {with(echoes, nil), []model.Answer{say(closed)}, "", nil, 1, ""},
+		"nothing, for no reason":              {with(echoes, nil), []model.Answer{model.Text("")}, "", one(model.ErrNoAnswer), 1, ""},
+		"white space":                         {with(nil, nil), []model.Answer{model.Text(" \n")}, "", one(model.ErrNoAnswer), 1, ""},
+		"thoughts alone":                      {with(echoes, nil), []model.Answer{say(thoughts)}, "", one(model.ErrNoAnswer), 1, ""},
+		"nothing in place of a form":          {with(nil, form), []model.Answer{model.Text("")}, "", one(model.ErrNoAnswer), 1, ""},
+		"a prompt that was blocked":           {with(echoes, nil), []model.Answer{say(blocked)}, "", nil, 1, ""},
+		"nothing, then something":             {with(echoes, nil, retry), []model.Answer{model.Text(""), model.Text("now")}, "now", nil, 2, ""},
+		"a refusal":                           {with(echoes, nil), []model.Answer{say(refusal)}, "", nil, 1, ""},
+		"a middleware with nothing to say":    {with(echoes, nil, mute), nil, "", one(model.ErrNoAnswer), 0, ""},
+		"a call that ends, unanswered":        {with(direct, nil, unanswered(pregel.Command{})), []model.Answer{model.Calls(final), model.Text("so")}, "so", nil, 2, ""},
+		"one that ends, another answered":     {with(direct, nil, unanswered(message.ToolResult(message.ToolCall{ID: "other"}, "x"))), []model.Answer{model.Calls(final), model.Text("so")}, "so", nil, 2, ""},
 		"a call that cannot be read":          {with(echoes, nil), []model.Answer{say(unread("echo", "c9")), model.Text("sorry")}, "sorry", nil, 2, ""},
 		"one without an id":                   {with(echoes, nil), []model.Answer{say(unread("echo", "")), model.Text("sorry")}, "sorry", nil, 2, ""},
 		"one with words":                      {with(echoes, nil), []model.Answer{say(told), model.Text("sorry")}, "sorry", nil, 2, ""},
@@ -143,7 +167,7 @@ func TestEnds(t *testing.T) {
 		}
 		list := must(agent.Messages(res.Map()))
 		last := list[len(list)-1]
-		if !strings.HasSuffix(last.Text(), c.last) || c.last == "" && len(res.Interrupts) == 0 && last.ResponseMetadata["finish_reason"] == nil {
+		if !strings.HasSuffix(last.Text(), c.last) || c.last == "" && len(res.Interrupts) == 0 && len(last.ResponseMetadata) == 0 {
 			t.Errorf("%s: ends with %q", name, last.Text())
 		}
 		if _, none := agent.ResponseOf[map[string]any](res.Map()); c.o.Response != nil && (none == nil) != strings.Contains(c.last, "Oslo") {

@@ -47,6 +47,7 @@ type door struct {
 	mu      sync.Mutex
 	decided map[decidedKey]Decision // while the call runs, also if it is tried again
 	counted map[*toolLimit]bool
+	asks    int // of the model
 }
 
 type decidedKey struct {

@@ -313,12 +313,21 @@ func (q ReviewRequest) check(calls []message.ToolCall, a ReviewAnswer) error {
 		case !slices.Contains(allowed, d.Type):
 			return fmt.Errorf("%w: %q is not among %q for a call of %q", ErrDecision, d.Type, allowed, call.Name)
 		case d.Type == Edit && (d.Edited == nil || d.Edited.Name == ""):
-			return fmt.Errorf("%w: an edit of a call of %q without the edited call", ErrDecision, call.Name)
+			return editWithout(call.Name, d.Edited)
 		case d.Type == Edit && call.ID == "":
 			return fmt.Errorf("%w: an edit of a call of %q that has no id", ErrDecision, call.Name)
 		}
 	}
 	return nil
+}
+
+// editWithout is the error of an edit that does not name its call.
+func editWithout(call string, edited *Action) error {
+	field := "edited_action"
+	if edited != nil {
+		field += ".name"
+	}
+	return fmt.Errorf(`%w: the edit of a call of %q has no %s; it is {"type": "edit", "edited_action": {"name": %q, "args": {…}}}`, ErrDecision, call, field, call)
 }
 
 // answer is what the model gets in place of the tool's answer, marked as a person's.

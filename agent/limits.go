@@ -63,13 +63,14 @@ func count(v any) int {
 }
 
 // LimitModelCalls is a Middleware that bounds the calls of the model: LangChain's
-// ModelCallLimitMiddleware. It looks before each call; End ends the agent with an AI message, and
-// Stop fails the run.
+// ModelCallLimitMiddleware. It looks before each call, inside all middleware, and counts each of a node that succeeds:
+// also those of a WrapModel that calls the model again, such as RetryModel, which LangChain counts as one. End ends the
+// agent with an AI message, and Stop fails the run.
 func LimitModelCalls(l Limit) Middleware {
 	const inThread, inRun = "thread_model_call_count", "run_model_call_count"
 	// over is the text of a limit that is reached; "" if none is.
-	over := func(state map[string]any) (string, error) {
-		thread, run := count(state[inThread]), count(state[inRun])
+	over := func(state map[string]any, asked int) (string, error) {
+		thread, run := count(state[inThread])+asked, count(state[inRun])+asked
 		var over []string
 		if l.Thread > 0 && thread >= l.Thread {
 			over = append(over, fmt.Sprintf("thread limit (%d/%d)", thread, l.Thread))
@@ -95,22 +96,11 @@ func LimitModelCalls(l Limit) Middleware {
 		},
 		Jumps: []Jump{JumpEnd},
 		BeforeModel: func(_ context.Context, state map[string]any) (any, error) {
-			text, err := over(state)
+			text, err := over(state, 0)
 			if err != nil || text == "" {
 				return nil, err
 			}
 			return pregel.Pairs{{Key: KeyJump, Value: string(JumpEnd)}, {Key: KeyMessages, Value: []message.Message{message.AI(text)}}}, nil
-		},
-		// A Command can lead to the model past the hook before it.
-		WrapModel: func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error) {
-			text, err := over(r.State)
-			if err != nil || text == "" {
-				if err != nil {
-					return ModelResponse{}, &stopError{doorOf(ctx), err}
-				}
-				return next(ctx, r)
-			}
-			return ModelResponse{Messages: []message.Message{message.AI(text)}}, nil
 		},
 		AfterModel: func(_ context.Context, state map[string]any) (any, error) {
 			if !wasAsked(state) {
@@ -118,8 +108,50 @@ func LimitModelCalls(l Limit) Middleware {
 			}
 			return pregel.Pairs{{Key: inThread, Value: count(state[inThread]) + 1}, {Key: inRun, Value: count(state[inRun]) + 1}}, nil
 		},
+		// A Command can lead to the model past the hook before it, and a WrapModel can ask it again. The hook behind it
+		// counts one.
+		limit: &modelLimit{over, func(state map[string]any, more int) pregel.Pairs {
+			return pregel.Pairs{{Key: inThread, Value: count(state[inThread]) + more}, {Key: inRun, Value: count(state[inRun]) + more}}
+		}},
 		err: l.check("limit of model calls", End, Stop),
 	}
+}
+
+// modelLimit is a LimitModelCalls, where the model is asked: over is its text if there were as many calls as asked
+// since the state, and counted the update by more of them.
+type modelLimit struct {
+	over    func(state map[string]any, asked int) (string, error)
+	counted func(state map[string]any, more int) pregel.Pairs
+}
+
+// mayAsk counts a call of the model that is about to be made, or returns the text of a limit that is reached.
+func (a *agent) mayAsk(d *door) (text string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range a.opts.Middleware {
+		if m.limit == nil {
+			continue
+		}
+		if text, err = m.limit.over(d.state, d.asks); err != nil {
+			return "", &stopError{d, err}
+		} else if text != "" {
+			return text, nil
+		}
+	}
+	d.asks++
+	return "", nil
+}
+
+// asks is the update by the calls of the model that its node made, but for one.
+func (a *agent) asks(d *door) (update pregel.Pairs) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range a.opts.Middleware {
+		if m.limit != nil && d.asks > 1 {
+			update = append(update, m.limit.counted(d.state, d.asks-1)...)
+		}
+	}
+	return update
 }
 
 // Calls of tools are counted under these keys.

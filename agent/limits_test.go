@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,59 @@ func TestLimitInside(t *testing.T) {
 		res, err := run(agent.Options{Errors: func(_ context.Context, _ message.ToolCall, err error) (string, error) { return "", err }, Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{Retries: 1, Delay: -1})}})
 		if err != nil || tries != 2 || !strings.Contains(answersOf(res)["1"], "2 attempts") {
 			t.Errorf("%s, tried again: %d times, %v", name, tries, err)
+		}
+	}
+}
+
+// TestLimitOfRepeatedCalls: what asks the model again, in one node, is bounded and counted too, wherever it stands.
+func TestLimitOfRepeatedCalls(t *testing.T) {
+	twice := agent.Middleware{Name: "twice", WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+		r.State = nil // a limit knows it by itself
+		if _, err := next(ctx, r); err != nil {
+			return agent.ModelResponse{}, err
+		}
+		return next(ctx, r)
+	}}
+	fails := []model.Answer{model.Fail(errors.New("a")), model.Fail(errors.New("b")), model.Text("late")}
+	for name, c := range map[string]struct {
+		again   agent.Middleware
+		calls   int // without a limit, of all models
+		answers []model.Answer
+	}{
+		"a middleware": {twice, 2, []model.Answer{model.Text("a"), model.Text("b"), model.Text("c")}},
+		"RetryModel":   {agent.RetryModel(agent.Retry{Retries: 5, Delay: -1}), 3, fails},
+		"Fallback":     {agent.Fallback(model.NewScripted(fails[0]), model.NewScripted(fails[0])), 3, fails[:1]},
+	} {
+		for _, limit := range []int{1, 2, 3} {
+			for _, exceeded := range []agent.Exceeded{agent.End, agent.Stop} {
+				for _, first := range []bool{true, false} {
+					list := []agent.Middleware{agent.LimitModelCalls(agent.Limit{Thread: limit, Exceeded: exceeded}), c.again}
+					if !first {
+						slices.Reverse(list)
+					}
+					m := model.NewScripted(c.answers...)
+					g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Middleware: list, Graph: graph.Options{Saver: newStore()}}))
+					_, err := g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))
+					asked := len(m.Requests())
+					if name != "Fallback" && asked != min(limit, c.calls) {
+						t.Errorf("%s, limit %d, %s: the model was asked %d times", name, limit, exceeded, asked)
+					}
+					over := limit < c.calls
+					if stopped := over && exceeded == agent.Stop; errors.As(err, new(*agent.LimitError)) != stopped {
+						t.Errorf("%s, limit %d, %s: %v", name, limit, exceeded, err)
+					}
+					if fails := name == "Fallback" && !over; !fails && exceeded == agent.End && err != nil || fails && err == nil {
+						t.Errorf("%s, limit %d, %s: %v", name, limit, exceeded, err)
+					}
+					if err != nil || name == "Fallback" {
+						continue
+					}
+					counted := must(g.GetState(ctx, pregel.Thread("1"))).Map()["thread_model_call_count"]
+					if counted != asked {
+						t.Errorf("%s, limit %d, %s: asked %d times, and counted %v", name, limit, exceeded, asked, counted)
+					}
+				}
+			}
 		}
 	}
 }

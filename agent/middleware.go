@@ -31,7 +31,8 @@ type Middleware struct {
 	Jumps []Jump
 	// WrapModel is called in place of each call of the model; next makes it. It may call next
 	// with another request, several times, or not at all, and return another response. It must
-	// not change what lists and maps of the request hold; it may replace them.
+	// not change what lists and maps of the request hold; it may replace them. An answer of the model that says nothing,
+	// and gives no reason, is an error of next: model.ErrNoAnswer.
 	WrapModel func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error)
 	// WrapTool is called in place of each call of a tool, whatever led to it; next runs it, and
 	// returns a message.Message, a pregel.Command, or a []any of them. So does WrapTool, or it
@@ -40,8 +41,9 @@ type Middleware struct {
 	// Options.Errors has an answer is an answer to it.
 	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
 
-	err   error    // the error of its constructor
-	gate  gate     // called where tools run; may be nil
+	err   error // the error of its constructor
+	gate  gate  // called where tools run; may be nil
+	limit *modelLimit
 	about []string // the tools that it is for
 	// maker is the function of this package that made it; "" if it is the program's own. WrapTool of one of
 	// ours runs no tools that the agent does not have.
@@ -104,8 +106,8 @@ func DynamicPrompt(prompt func(ctx context.Context, r ModelRequest) (string, err
 }
 
 // wrapModel is the call of the model in all its middleware.
-func (a *agent) wrapModel() ModelHandler {
-	handler := ModelHandler(a.call)
+func (a *agent) wrapModel(d *door) ModelHandler {
+	handler := func(ctx context.Context, r ModelRequest) (ModelResponse, error) { return a.call(ctx, d, r) }
 	for i := len(a.opts.Middleware) - 1; i >= 0; i-- {
 		if wrap := a.opts.Middleware[i].WrapModel; wrap != nil {
 			next := handler

@@ -79,15 +79,17 @@ func (g Gate) check(r tool.Request, answer any) error {
 		return fmt.Errorf("%w: an answer in place of %q without a message", ErrDecision, r.Name)
 	case d.Type != Edit:
 		return nil
-	case d.Edited == nil || d.Edited.Name != r.Name:
-		return fmt.Errorf("%w: an edit of a call of %q without another call of it", ErrDecision, r.Name)
+	case d.Edited == nil || d.Edited.Name == "":
+		return editWithout(r.Name, d.Edited)
+	case d.Edited.Name != r.Name:
+		return fmt.Errorf("%w: edited_action.name is %q, and the call is of %q: another tool needs a decision of its own", ErrDecision, d.Edited.Name, r.Name)
 	}
 	if err := tool.Check(r.Tool, d.Edited.filled().Args); err != nil {
 		var invalid *tool.InvocationError
 		if errors.As(err, &invalid) {
 			err = invalid.Err
 		}
-		return fmt.Errorf("%w: the arguments of %q: %w", ErrDecision, r.Name, err)
+		return fmt.Errorf("%w: edited_action.args, the arguments of %q: %w", ErrDecision, r.Name, err)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestApprovalIsForOneRun(t *testing.T) {
 					m := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("done"), model.Text("done again"), model.Text("and again"))
 					th.g = must(agent.New(m, agent.Options{Tools: append(tools([]string{"echo"}), th.w.tool()), Middleware: []agent.Middleware{last, make()}, Graph: graph.Options{Saver: newStore()}}))
 					kind, _, _ := strings.Cut(decide, ",")
-					p := &person{decide: decisions()[kind]}
+					p := &person{decide: decisions(true)[kind]}
 					res, err := th.g.Invoke(ctx, th.at, agent.Say("hi"), stop)
 					for err == nil && len(res.Interrupts) > 0 {
 						res, err = th.g.Invoke(ctx, th.at, p.answer(res.Interrupts), stop)
@@ -109,7 +109,7 @@ func TestApprovalLapses(t *testing.T) {
 	m := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("done"), model.Text("done again"))
 	g := must(agent.New(m, agent.Options{Tools: append(tools([]string{"echo"}), w.tool()), Graph: graph.Options{Saver: newStore()},
 		Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"wipe": {}}})}}))
-	p, stop := &person{decide: decisions()["approve"]}, pregel.RunOptions{InterruptBefore: []string{agent.NodeTools}}
+	p, stop := &person{decide: decisions(true)["approve"]}, pregel.RunOptions{InterruptBefore: []string{agent.NodeTools}}
 	res := must(g.Invoke(ctx, at, agent.Say("hi"), stop))
 	must(g.Invoke(ctx, at, p.answer(res.Interrupts), stop))
 	approved := must(g.GetState(ctx, at))

@@ -116,32 +116,46 @@ func addAI(c Chunk, more []Chunk) (Chunk, error) {
 	if err := c.settle(); err != nil {
 		return Chunk{}, err
 	}
-	sum := Chunk{Message: Message{Type: TypeAI, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs,
-		ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
+	sum := Chunk{Message: Message{Type: TypeAI, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Usage: c.Usage}, Last: c.Last}
+	all := contentOf(&c.Message)
 	sum.ToolCallChunks = slices.Clone(c.ToolCallChunks)
+	var args [][]byte // of the tool call chunks that were added to
 	ids := []string{c.ID}
 	for i := range more {
 		o := more[i]
 		if err := o.settle(); err != nil {
 			return Chunk{}, err
 		}
-		if err := sum.merge(&o.Message); err != nil {
+		if err := sum.merge(&all, &o.Message); err != nil {
 			return Chunk{}, err
 		}
 		for _, part := range o.ToolCallChunks {
-			sum.ToolCallChunks = addToolCallChunk(sum.ToolCallChunks, part)
+			sum.ToolCallChunks, args = addToolCallChunk(sum.ToolCallChunks, args, part)
 		}
 		sum.Usage = addUsage(sum.Usage, o.Usage)
 		sum.Last = sum.Last || o.Last
 		ids = append(ids, o.ID)
 	}
 	sum.ID = bestID(ids)
+	for i, more := range args {
+		if more != nil {
+			sum.ToolCallChunks[i].Args = string(more)
+		}
+	}
+	sum.finish(&all)
 	return sum, sum.settle()
 }
 
-// merge appends the content and the maps of m.
-func (c *Chunk) merge(m *Message) error {
-	if err := c.mergeContent(m); err != nil {
+// finish puts the content and the maps that were merged into c.
+func (c *Chunk) finish(all *content) {
+	all.finish(&c.Message)
+	finish(c.AdditionalKwargs)
+	finish(c.ResponseMetadata)
+}
+
+// merge appends the content of m to all, and its maps to those of c.
+func (c *Chunk) merge(all *content, m *Message) error {
+	if err := all.add(m); err != nil {
 		return err
 	}
 	var err error
@@ -175,8 +189,8 @@ func bestID(ids []string) string {
 }
 
 // addToolCallChunk merges part into the first of list that belongs to the same call, or appends
-// it.
-func addToolCallChunk(list []ToolCallChunk, part ToolCallChunk) []ToolCallChunk {
+// it. Joined arguments are in args.
+func addToolCallChunk(list []ToolCallChunk, args [][]byte, part ToolCallChunk) ([]ToolCallChunk, [][]byte) {
 	if part.Index != nil {
 		for i := range list {
 			old := &list[i]
@@ -184,14 +198,20 @@ func addToolCallChunk(list []ToolCallChunk, part ToolCallChunk) []ToolCallChunk 
 				continue
 			}
 			old.Name += part.Name
-			old.Args += part.Args
+			for len(args) <= i {
+				args = append(args, nil)
+			}
+			if args[i] == nil {
+				args[i] = []byte(old.Args)
+			}
+			args[i] = append(args[i], part.Args...)
 			if old.ID == "" {
 				old.ID = part.ID
 			}
-			return list
+			return list, args
 		}
 	}
-	return append(list, part)
+	return append(list, part), args
 }
 
 func addUsage(a, b *Usage) *Usage {
@@ -223,8 +243,8 @@ func addDetails(a, b map[string]int64) map[string]int64 {
 
 // addOther adds chunks of which one is no AI message. The sum has the type of the first.
 func addOther(c, o Chunk) (Chunk, error) {
-	sum := Chunk{Message: Message{Type: c.Type, ID: c.ID, Content: c.Content, Blocks: c.Blocks, AdditionalKwargs: c.AdditionalKwargs,
-		ResponseMetadata: c.ResponseMetadata, Role: c.Role}}
+	sum := Chunk{Message: Message{Type: c.Type, ID: c.ID, AdditionalKwargs: c.AdditionalKwargs, ResponseMetadata: c.ResponseMetadata, Role: c.Role}}
+	all := contentOf(&c.Message)
 	var err error
 	switch {
 	case c.Type == TypeTool && o.Type == TypeTool:
@@ -238,6 +258,7 @@ func addOther(c, o Chunk) (Chunk, error) {
 		if sum.Artifact, err = mergeAny(c.Artifact, o.Artifact); err != nil {
 			return Chunk{}, fmt.Errorf("artifact: %w", err)
 		}
+		sum.Artifact = finish(sum.Artifact)
 	case c.Type == TypeFunction && o.Type == TypeFunction:
 		if c.Name != o.Name {
 			return Chunk{}, fmt.Errorf("%w: results of the functions %q and %q", ErrMerge, c.Name, o.Name)
@@ -248,9 +269,10 @@ func addOther(c, o Chunk) (Chunk, error) {
 	case c.Type == TypeTool || c.Type == TypeFunction:
 		return Chunk{}, fmt.Errorf("%w: a message of type %q and one of type %q", ErrMerge, c.Type, o.Type)
 	}
-	if err := sum.merge(&o.Message); err != nil {
+	if err := sum.merge(&all, &o.Message); err != nil {
 		return Chunk{}, err
 	}
+	sum.finish(&all)
 	return sum, sum.settle()
 }
 

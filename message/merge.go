@@ -25,7 +25,7 @@ func kindOf(v any) string {
 		return "int"
 	case float64, float32:
 		return "float"
-	case string:
+	case string, *joined:
 		return "str"
 	case map[string]any:
 		return "dict"
@@ -34,6 +34,47 @@ func kindOf(v any) string {
 	}
 	return fmt.Sprintf("%T", v)
 }
+
+// joined is a text to which parts are added. It stands in what merging made alone, in place of a string, so that a
+// message of many parts is not copied for each; finish puts the string there.
+type joined struct{ text []byte }
+
+// join adds a part to a string or a joined.
+func join(old any, part string) any {
+	j, ok := old.(*joined)
+	if !ok {
+		s, _ := old.(string)
+		if s == "" || part == "" { // nothing to join
+			return s + part
+		}
+		j = &joined{[]byte(s)}
+	}
+	j.text = append(j.text, part...)
+	return j
+}
+
+// finish returns v with strings in place of what is joined. It changes only what merging has made.
+func finish(v any) any {
+	switch x := v.(type) {
+	case *joined:
+		return string(x.text)
+	case map[string]any:
+		for k, e := range x {
+			if f := finish(e); isMade(e) {
+				x[k] = f
+			}
+		}
+	case []any:
+		for i, e := range x {
+			if f := finish(e); isMade(e) {
+				x[i] = f
+			}
+		}
+	}
+	return v
+}
+
+func isMade(v any) bool { _, ok := v.(*joined); return ok }
 
 // mergeMaps merges maps key by key, as LangChain's merge_dicts: texts are joined, numbers
 // added, lists and maps merged. The result shares nothing with left that is changed later.
@@ -69,14 +110,18 @@ func mergeValues(key string, old, v any, depth int) (any, error) {
 		return nil, fmt.Errorf("%w: %q is a %s and a %s", ErrMerge, key, kind, kindOf(v))
 	}
 	switch old := old.(type) {
+	case *joined:
+		return join(old, v.(string)), nil //nolint:errcheck // of the same kind
 	case string:
 		v := v.(string) //nolint:errcheck // of the same kind
-		switch {
-		case key == "index" && strings.HasPrefix(old, "lc_"),
-			(key == "id" || key == "output_version" || key == "model_provider") && old == v:
-			return old, nil
+		switch key {
+		case "index", "id", "output_version", "model_provider", "type": // they are compared
+			if key == "index" && strings.HasPrefix(old, "lc_") || key != "index" && key != "type" && old == v {
+				return old, nil
+			}
+			return old + v, nil
 		}
-		return old + v, nil
+		return join(old, v), nil
 	case map[string]any:
 		return mergeMaps(old, v.(map[string]any), depth+1) //nolint:errcheck // of the same kind
 	case []any:
@@ -130,12 +175,17 @@ func equalNumbers(a, b any) bool {
 // mergeLists appends right to left, but for blocks of an index that left has: those are merged
 // into the block of left. It is LangChain's merge_lists.
 func mergeLists(left, right []any, depth int) ([]any, error) {
-	if depth > maxNesting {
-		return nil, fmt.Errorf("%w: %w", ErrMerge, errNesting)
-	}
 	merged := slices.Clone(left)
 	if merged == nil {
 		merged = []any{}
+	}
+	return mergeInto(merged, right, depth)
+}
+
+// mergeInto is mergeLists to a list that nobody else has.
+func mergeInto(merged, right []any, depth int) ([]any, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%w: %w", ErrMerge, errNesting)
 	}
 	for _, e := range right {
 		block, ok := e.(map[string]any)
@@ -243,28 +293,42 @@ func mergeAny(left, right any) (any, error) {
 	return nil, fmt.Errorf("%w: two different values of type %s", ErrMerge, kindOf(left))
 }
 
-// mergeContent appends the content of m to that of c.
-func (c *Chunk) mergeContent(m *Message) error {
+// content is that of a message to which others are added.
+type content struct {
+	text   any   // a string or a joined
+	blocks []any // nil: the text is all
+}
+
+func contentOf(m *Message) content { return content{m.Content, slices.Clone(m.Blocks)} }
+
+// add appends the content of m.
+func (c *content) add(m *Message) error {
 	switch {
-	case c.Blocks == nil && m.Blocks == nil:
-		c.Content += m.Content
-	case c.Blocks == nil:
-		c.Blocks = append([]any{c.Content}, m.Blocks...)
-		c.Content = ""
+	case c.blocks == nil && m.Blocks == nil:
+		c.text = join(c.text, m.Content)
+	case c.blocks == nil:
+		c.blocks = append([]any{c.text}, m.Blocks...)
 	case m.Blocks != nil:
-		merged, err := mergeLists(c.Blocks, m.Blocks, 0)
+		merged, err := mergeInto(c.blocks, m.Blocks, 0)
 		if err != nil {
 			return fmt.Errorf("content: %w", err)
 		}
-		c.Blocks = merged
-	case len(c.Blocks) > 0:
-		last := len(c.Blocks) - 1
-		if s, ok := c.Blocks[last].(string); ok {
-			c.Blocks = slices.Clone(c.Blocks)
-			c.Blocks[last] = s + m.Content
+		c.blocks = merged
+	case len(c.blocks) > 0:
+		last := len(c.blocks) - 1
+		if kindOf(c.blocks[last]) == "str" {
+			c.blocks[last] = join(c.blocks[last], m.Content)
 		} else if m.Content != "" {
-			c.Blocks = append(slices.Clip(c.Blocks), m.Content)
+			c.blocks = append(c.blocks, m.Content)
 		}
 	}
 	return nil
+}
+
+// finish puts the content into m.
+func (c *content) finish(m *Message) {
+	m.Content, m.Blocks = "", c.blocks
+	if finish(m.Blocks); c.blocks == nil {
+		m.Content, _ = finish(c.text).(string)
+	}
 }

@@ -18,7 +18,8 @@ import (
 //   - Behind each AI message come the answers to its calls, exactly one to each, before anything else.
 //   - No answer lacks its call.
 //   - No call is a block of type "tool_use" alone, and no answer a block of type "tool_result" of a person's
-//     message: Anthropic has calls and answers in them, and other providers do not see them.
+//     message: Anthropic has calls and answers in them, and other providers do not see them. A tool message may
+//     be one such block, of its own call.
 //
 // Invalid calls count, as providers are sent them too. What one provider alone asks for, such as
 // the type of the first message, is the matter of the model that asks it.
@@ -50,9 +51,10 @@ func (e *PairingError) Error() string {
 // Validate returns nil if a conversation keeps to the rules, and else a *PairingError about the first
 // message that does not.
 func Validate(list []Message, r Rules) error {
-	seen := map[string]bool{}
-	var open []string
+	seen, open := map[string]bool{}, map[string]bool{}
+	var calls []call // of the message at asked
 	asked := 0
+	first := func() string { return calls[slices.IndexFunc(calls, func(c call) bool { return open[c.id] })].id }
 	for i, m := range list {
 		if lone := m.loneCalls(); len(lone) > 0 {
 			id, _ := lone[0]["id"].(string)
@@ -62,23 +64,25 @@ func Validate(list []Message, r Rules) error {
 			if m.Type == TypeHuman {
 				return &PairingError{i, id, "is answered by a block of a person's message"}
 			}
-			at := slices.Index(open, id)
-			if at < 0 {
+			if !open[id] {
 				return &PairingError{i, id, "is answered here, and no call right before it waits for that"}
 			}
-			open = slices.Delete(open, at, at+1)
+			delete(open, id)
 		}
 		if m.Type == TypeTool {
+			if id, stray := m.strayResult(); stray {
+				return &PairingError{i, id, "is answered by a block inside the answer to another call, or beside other content"}
+			}
 			continue
 		}
 		if len(open) > 0 {
-			return &PairingError{asked, open[0], "has no answer right behind it"}
+			return &PairingError{asked, first(), "has no answer right behind it"}
 		}
-		asked = i
+		asked, calls = i, m.calls()
 		if at := m.unsayable(); at >= 0 {
 			return &PairingError{i, m.ToolCalls[at].ID, "has arguments that are no JSON"}
 		}
-		for _, c := range m.calls() {
+		for _, c := range calls {
 			switch {
 			case c.id == "":
 				return &PairingError{i, "", "has no id"}
@@ -88,11 +92,11 @@ func Validate(list []Message, r Rules) error {
 				return &PairingError{i, c.id, "has the id of another call"}
 			}
 			seen[c.id] = true
-			open = append(open, c.id)
+			open[c.id] = true
 		}
 	}
 	if len(open) > 0 && !r.Open {
-		return &PairingError{asked, open[0], "has no answer"}
+		return &PairingError{asked, first(), "has no answer"}
 	}
 	return nil
 }
@@ -105,7 +109,8 @@ func Validate(list []Message, r Rules) error {
 // without an id, or with that of a call before it, gets another, and so does its answer: an answer is
 // to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too,
 // or an invalid one if its arguments cannot be read; so does a call whose arguments JSON cannot say. An
-// answer that is a block of a person's message becomes a tool message. The notes say nothing of answers to invalid calls,
+// answer that is a block of a person's message becomes a tool message. A block of a tool message that would answer
+// another call becomes content. The notes say nothing of answers to invalid calls,
 // which say it themselves.
 func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 	if Validate(list, r) == nil {
@@ -118,37 +123,42 @@ func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 		answers []*Message // to each call; nil: none
 	}
 	var turns []turn
-	newest := map[string]int{} // the last turn that has a call with an id
+	type place struct {
+		turn     int
+		calls    []int // of the turn, all with one id
+		answered int
+	}
+	newest := map[string]*place{} // the calls with an id in the last turn that has one
 	answer := func(m Message) {
-		at, ok := newest[m.ToolCallID]
-		if !ok {
+		at := newest[m.ToolCallID]
+		switch {
+		case at == nil:
 			note("left out an answer to tool call %q, which is not before it", m.ToolCallID)
 			return
-		}
-		t, last := &turns[at], -1
-		for i, c := range t.calls {
-			if c.id != m.ToolCallID {
-				continue
-			}
-			if last = i; t.answers[i] == nil {
-				break
-			}
-		}
-		if t.answers[last] != nil {
+		case at.answered == len(at.calls):
 			note("left out an answer to tool call %q, which has another", m.ToolCallID)
-		} else if at < len(turns)-1 {
+			at.answered--
+		case at.turn < len(turns)-1:
 			note("moved the answer to tool call %q behind it", m.ToolCallID)
 		}
-		t.answers[last] = &m
+		turns[at.turn].answers[at.calls[at.answered]] = &m
+		at.answered++
 	}
 	for _, m := range list {
 		if m.Type == TypeTool {
+			if id, stray := m.strayResult(); stray {
+				note("made content of the answer to tool call %q in that to tool call %q", id, m.ToolCallID)
+				m = m.withoutStrayResults()
+			}
 			answer(m)
 			continue
 		}
 		m, results := m.withoutResults()
 		for _, result := range results {
 			note("made a tool message of the answer to tool call %q in a person's message", result.ToolCallID)
+			if _, stray := result.strayResult(); stray {
+				result = result.withoutStrayResults()
+			}
 			answer(result)
 		}
 		if lone := m.loneCalls(); len(lone) > 0 {
@@ -164,8 +174,11 @@ func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 		}
 		t := turn{Message: m, calls: m.calls()}
 		t.answers = make([]*Message, len(t.calls))
-		for _, c := range t.calls {
-			newest[c.id] = len(turns)
+		for i, c := range t.calls {
+			if at := newest[c.id]; at == nil || at.turn < len(turns) {
+				newest[c.id] = &place{turn: len(turns)}
+			}
+			newest[c.id].calls = append(newest[c.id].calls, i)
 		}
 		turns = append(turns, t)
 	}
@@ -234,11 +247,14 @@ func (m *Message) loneCalls() (lone []Block) {
 	if m.Type != TypeAI {
 		return nil
 	}
-	calls := m.calls()
+	calls := map[string]int{} // how many have an id
+	for _, c := range m.calls() {
+		calls[c.id]++
+	}
 	for _, e := range m.Blocks {
 		id, ok := blockID(e, "tool_use", "id")
-		if at := slices.IndexFunc(calls, func(c call) bool { return c.id == id }); ok && at >= 0 {
-			calls = slices.Delete(calls, at, at+1)
+		if ok && calls[id] > 0 {
+			calls[id]--
 		} else if ok {
 			lone = append(lone, e.(map[string]any)) //nolint:errcheck // it has a type
 		}
@@ -321,13 +337,15 @@ func (m Message) withCalls(calls []call) Message {
 	for i := range m.ToolCalls {
 		m.ToolCalls[i].ID, m.ToolCalls[i].Name = calls[invalid+i].id, calls[invalid+i].name
 	}
-	calls = slices.Clone(calls)
+	now := map[string][]call{} // by the id before
+	for i, c := range old {
+		now[c.id] = append(now[c.id], calls[i])
+	}
 	for i, e := range m.Blocks {
-		id, ok := blockID(e, "tool_use", "id")
-		if at := slices.IndexFunc(old, func(c call) bool { return c.id == id }); ok && at >= 0 {
+		if id, ok := blockID(e, "tool_use", "id"); ok && len(now[id]) > 0 {
 			b := maps.Clone(e.(map[string]any))
-			b["id"], b["name"], m.Blocks[i] = calls[at].id, calls[at].name, b
-			old, calls = slices.Delete(old, at, at+1), slices.Delete(calls, at, at+1)
+			b["id"], b["name"], m.Blocks[i] = now[id][0].id, now[id][0].name, b
+			now[id] = now[id][1:]
 		}
 	}
 	return m
@@ -381,6 +399,48 @@ func (m Message) withoutResults() (rest Message, results []Message) {
 		}
 	}
 	return m, results
+}
+
+// strayResult is the id of a block of a tool message that providers would read as the answer to another call, or as a
+// second one.
+func (m *Message) strayResult() (id string, stray bool) {
+	for _, e := range m.Blocks {
+		if id, ok := blockID(e, "tool_result", "tool_use_id"); ok && (id != m.ToolCallID || len(m.Blocks) > 1) {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// hasResults reports whether a block of a message is a result.
+func (m *Message) hasResults() bool {
+	return slices.ContainsFunc(m.Blocks, func(e any) bool { _, ok := blockID(e, "tool_result", "tool_use_id"); return ok })
+}
+
+// withoutStrayResults is a tool message with the content of its blocks that are results.
+func (m Message) withoutStrayResults() Message {
+	blocks := m.Blocks
+	m.Blocks = []any{}
+	for _, e := range blocks {
+		if _, ok := blockID(e, "tool_result", "tool_use_id"); !ok {
+			m.Blocks = append(m.Blocks, e)
+			continue
+		}
+		var inner Message
+		block := e.(map[string]any)        //nolint:errcheck // it has a type
+		inner.setContent(block["content"]) // or none
+		if inner.Content != "" {
+			inner.Blocks = []any{TextBlock(inner.Content)}
+		}
+		if inner.hasResults() {
+			inner = inner.withoutStrayResults()
+		}
+		m.Blocks = append(m.Blocks, inner.Blocks...)
+		if block["is_error"] == true || inner.Status == StatusError {
+			m.Status = StatusError
+		}
+	}
+	return m
 }
 
 // answering is an answer as that to the call with an id.

@@ -312,3 +312,45 @@ func TestRepairAny(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairStrayResults: a block of a tool message that answers another call, or a call again, is unpaired where blocks are sent
+// as they are. It becomes content.
+func TestRepairStrayResults(t *testing.T) {
+	result := func(id any, text string) message.Block {
+		b := message.Block{"type": "tool_result", "content": text}
+		if id != nil {
+			b["tool_use_id"] = id
+		}
+		return b
+	}
+	call := message.ToolCall{Name: "look", ID: "1"}
+	for name, blocks := range map[string][]any{
+		"other id":      {result("other", "x")},
+		"no id":         {result(nil, "x")},
+		"two of one id": {result("1", "x"), result("1", "y")},
+		"beside a text": {message.TextBlock("so: "), result("1", "x")},
+		"nested":        {message.Block{"type": "tool_result", "tool_use_id": "other", "content": []any{result("1", "x")}}},
+		"with blocks":   {message.Block{"type": "tool_result", "tool_use_id": "other", "content": []any{message.TextBlock("x")}, "is_error": true}},
+	} {
+		answer := message.Message{Type: message.TypeTool, ToolCallID: "1", Blocks: blocks}
+		list := []message.Message{message.Human("hi"), message.AI("", call), answer}
+		var wrong *message.PairingError
+		if err := message.Validate(list, message.Rules{}); !errors.As(err, &wrong) || wrong.At != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, notes := message.Repair(list, message.Rules{})
+		if err := message.Validate(got, message.Rules{}); err != nil || len(got) != 3 || len(notes) != 1 || !strings.Contains(got[2].Text(), "x") || got[2].ToolCallID != "1" {
+			t.Errorf("%s: %v, %v, %q", name, got, err, notes)
+		}
+		if name == "with blocks" && got[2].Status != message.StatusError {
+			t.Errorf("%s: an error became %q", name, got[2].Status)
+		}
+		if len(answer.Blocks) != len(blocks) {
+			t.Errorf("%s: what was given has changed", name)
+		}
+	}
+	whole := []message.Message{message.AI("", call), {Type: message.TypeTool, ToolCallID: "1", Blocks: []any{result("1", "x")}}}
+	if err := message.Validate(whole, message.Rules{}); err != nil {
+		t.Error(err)
+	}
+}

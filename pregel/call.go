@@ -21,7 +21,7 @@ func call(ctx context.Context, c *callSpec) (*task, *taskAttempt, error) {
 	if run := step.run.Get(); run.recordsCalls() && !c.ignoreInput && !step.g.untracked && len(step.g.spec.Managed) == 0 {
 		c.hash = inputHash(c.input)
 	}
-	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
+	m := request{kind: reqCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
 	if !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
 	}
@@ -37,7 +37,7 @@ func (r *taskAttempt) await(ctx context.Context, t *task) (any, error) {
 	default:
 	}
 	s := r.step.Get()
-	if s.limited && !s.tell(message{kind: msgYield}) {
+	if s.limited && !s.tell(request{kind: reqYield}) {
 		return nil, ErrOutsideTask
 	}
 	var err error
@@ -47,7 +47,7 @@ func (r *taskAttempt) await(ctx context.Context, t *task) (any, error) {
 		err = context.Cause(ctx)
 	}
 	if s.limited {
-		m := message{kind: msgWake, grant: make(chan struct{})}
+		m := request{kind: reqWake, grant: make(chan struct{})}
 		if !s.tell(m) {
 			return nil, ErrOutsideTask
 		}
@@ -78,7 +78,7 @@ func (f Future[O]) Get(ctx context.Context) (O, error) {
 	}
 	v, err := f.run.await(ctx, f.task)
 	if err != nil {
-		f.run.task.seesError()
+		f.run.task.seesError("call", f.task.number, err)
 		return zero, err
 	}
 	return channel.Convert[O](v)

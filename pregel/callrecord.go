@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -24,7 +25,8 @@ import (
 //
 // and of the calls that the same body had made before it. What a body does once it has seen an error, of
 // a call, a question or a graph inside, it may leave out when it runs again and sees none. So a record of a
-// call made by then also says from which position on that is so. The record of a call that ended is one of its
+// call made by then also says from which position on that is so, and of what the error was. If a body sees all
+// these errors again, it has no reason to make other calls. The record of a call that ended is one of its
 // writes. Any other is that of a task that does not exist, as with endings: a task with a write that
 // is neither a question nor a failure counts as ended. LangGraph ignores both.
 
@@ -38,23 +40,86 @@ type madeCall struct {
 	input  string // hash of the input; "" if it does not count
 }
 
-// fromHere, as the name of a call, says that from its position on the body had seen an error.
+// fromHere, as the name of a call, says that from its position on the body had seen an error. What the error was
+// of stands in place of the input; earlier builds recorded the first error alone, as "", which is none that is seen again.
 const fromHere = ""
+
+// sawError is an error that a body has seen.
+type sawError struct {
+	at int    // the calls that it had made by then
+	of string // see task.seesError; anotherWay is none that is seen again
+}
+
+// anotherWay stands for the error of an attempt of the body that was tried again, and took another way.
+const anotherWay = "attempt"
+
+// sawErrors are the errors that an attempt of a body has seen, each once.
+type sawErrors struct {
+	mu   sync.Mutex
+	list []sawError
+	has  map[string]bool
+}
+
+func (s *sawErrors) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list, s.has = nil, nil
+}
+
+func (s *sawErrors) add(e sawError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.has[e.of] {
+		return
+	}
+	if s.has == nil {
+		s.has = map[string]bool{}
+	}
+	s.has[e.of] = true
+	s.list = append(s.list, e)
+}
+
+// by are the errors that a call at position n is behind. Each record has them, as those before it may not be stored. Of
+// more than mostErrors only the first place is kept: the body is then free from there on.
+func (s *sawErrors) by(n int) []sawError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := 0
+	for end < len(s.list) && s.list[end].at <= n {
+		end++
+	}
+	if end > mostErrors {
+		return []sawError{{at: s.list[0].at}}
+	}
+	return s.list[:end:end]
+}
+
+const mostErrors = 16
+
+// again reports whether an error that a record has was seen again.
+func (s *sawErrors) again(e sawError) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.of != anotherWay && s.has[e.of]
+}
 
 // callsMade are the calls that tasks of a superstep have made, in this and in earlier runs.
 type callsMade struct {
 	at map[string][]madeCall // by path; several where bodies took different ways
-	// most is the last recorded call of each body, and free the first position from which on it may take
-	// another way, by pathOfBody.
-	most map[string]madeCall
-	free map[string]int
+	// most is the last recorded call of each body, and errors those that it had seen, by pathOfBody.
+	most   map[string]madeCall
+	errors map[string]map[string]sawError // each where it was seen first
 	// updated: a Command has changed the state that the superstep starts from, and inputs with it.
 	updated bool
 }
 
+func noCalls() callsMade {
+	return callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, errors: map[string]map[string]sawError{}}
+}
+
 // takeCalls reads the records of calls from pending writes, and returns the others.
 func takeCalls(pending []answer.Write) (rest []answer.Write, made callsMade) {
-	made = callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, free: map[string]int{}}
+	made = noCalls()
 	rest = pending[:0]
 	for _, w := range pending {
 		if w.Channel == chCalls {
@@ -74,8 +139,11 @@ func (m *callsMade) add(path string, calls []madeCall) {
 	}
 	for _, c := range calls {
 		if c.name == fromHere {
-			if first, known := m.free[body]; !known || c.number < first {
-				m.free[body] = c.number
+			if m.errors[body] == nil {
+				m.errors[body] = map[string]sawError{}
+			}
+			if first, known := m.errors[body][c.input]; !known || c.number < first.at {
+				m.errors[body][c.input] = sawError{c.number, c.input}
 			}
 			continue
 		}
@@ -91,7 +159,7 @@ func (m *callsMade) add(path string, calls []madeCall) {
 func (m *callsMade) forget() {
 	clear(m.at)
 	clear(m.most)
-	clear(m.free)
+	clear(m.errors)
 	m.updated = false
 }
 
@@ -111,16 +179,21 @@ func (m *callsMade) check(t *task) (known bool, err error) {
 			e.Before = c.name
 		}
 	}
-	if body, n, _ := pathOfBody(t.pathStr); m.isFree(body, n) {
+	if body, n, _ := pathOfBody(t.pathStr); m.isFree(body, n, &t.caller.saw) {
 		return false, nil
 	}
 	return false, e
 }
 
-// isFree reports whether a body may make another call at position n.
-func (m *callsMade) isFree(body string, n int) bool {
-	first, known := m.free[body]
-	return known && n >= first
+// isFree reports whether a body may make another call at position n: before, it saw an error there that it has
+// not seen now.
+func (m *callsMade) isFree(body string, n int, saw *sawErrors) bool {
+	for _, e := range m.errors[body] {
+		if n >= e.at && !saw.again(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkEnd reports whether the body of t, which ended, has made all calls that are recorded.
@@ -131,8 +204,13 @@ func (m *callsMade) checkEnd(t *task) error {
 	body := callPath(t.where(), 0).String()
 	body = body[:len(body)-len(callSuffix(0))]
 	last, ok := m.most[body]
-	if !ok || int64(last.number) < t.calls.Load() || m.isFree(body, last.number) {
+	if !ok || int64(last.number) < t.calls.Load() {
 		return nil
+	}
+	for _, e := range m.errors[body] { // a body that ends sooner than it did behind an error does nothing twice
+		if last.number >= e.at {
+			return nil
+		}
 	}
 	return &CallMismatchError{Node: t.name, Position: last.number + 1, Before: last.name}
 }
@@ -213,8 +291,8 @@ func (p *position) recordOf(t *task) write {
 		without = without[1:]
 	}
 	t.caller.unrecorded = without
-	if n := int(t.caller.sawError.Load()) - 1; n >= 0 && n <= t.number {
-		calls = append(calls, madeCall{number: n, name: fromHere})
+	for _, e := range t.caller.saw.by(t.number) {
+		calls = append(calls, madeCall{number: e.at, name: fromHere, input: e.of})
 	}
 	stored := make([]any, len(calls))
 	for i, c := range calls {

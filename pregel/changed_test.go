@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -230,5 +232,169 @@ func TestNewInputOnAThreadOfAnotherGraph(t *testing.T) {
 	g := fork(t, graph.Options{Saver: s}, map[string]pregel.Func{"b": step("b")})
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), more); err != nil {
 		t.Errorf("a graph without a name: %v", err)
+	}
+}
+
+// A body that handles an error, and sees it again, has no reason to make other calls than before: it was changed.
+func TestChangedWorkflowBehindAnError(t *testing.T) {
+	weak := pregel.NewTask("weak", func(context.Context, int) (int, error) {
+		return 0, fmt.Errorf("%w at 7", errDead)
+	})
+	asks := pregel.NewTask("asks", func(ctx context.Context, _ int) (any, error) { return pregel.Ask(ctx, "and you?") })
+	for name, sees := range map[string]func(f *flow, ctx context.Context) error{
+		"a call fails": func(_ *flow, ctx context.Context) error { _, err := weak.Call(ctx, 1); return err },
+		"a call asks":  func(_ *flow, ctx context.Context) error { _, err := asks.Call(ctx, 1); return err },
+		"it waits":     func(_ *flow, ctx context.Context) error { return pregel.Sleep(ctx, 1000*time.Hour) },
+		"two things fail": func(_ *flow, ctx context.Context) error {
+			_, err := weak.Call(ctx, 1)
+			_, too := weak.Call(ctx, 2)
+			return errors.Join(err, too)
+		},
+		"a graph is asked": func(f *flow, ctx context.Context) error {
+			_, err := f.inner.Invoke(ctx, pregel.Inside(), map[string]any{"steps": []string{}})
+			return err
+		},
+	} {
+		for _, d := range allDurabilities {
+			for kind, open := range kept {
+				t.Run(fmt.Sprint(name, "/", d, "/", kind), func(t *testing.T) {
+					f, o := &flow{w: newWorld()}, pregel.Options{Saver: open(t)}
+					f.graph(t, o) // for the graph inside
+					version := func(calls ...string) *pregel.Graph {
+						return must(pregel.Entrypoint("flow", func(ctx context.Context, _ int) (int, error) {
+							seen := sees(f, ctx)
+							if seen == nil {
+								t.Error("no error")
+							}
+							for _, name := range calls {
+								if _, err := f.task(name).Call(ctx, 5); err != nil {
+									return 0, err
+								}
+							}
+							again := errDead
+							if _, err := pregel.Ask(ctx, "go on?"); err != nil {
+								again = err
+							}
+							return 0, again
+						}, pregel.EntrypointOptions{Options: o}))
+					}
+					at, run := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+					if _, err := version("charge").Invoke(ctx, at, 1, run); err != nil {
+						t.Fatal(err)
+					}
+					state := must(version("charge").GetState(ctx, at))
+					last := state.Interrupts[len(state.Interrupts)-1]
+					for _, in := range state.Interrupts {
+						if in.Value == "go on?" {
+							last = in
+						}
+					}
+					answer := pregel.Command{Resume: map[string]any{last.ID: "yes"}}
+					for _, calls := range [][]string{{"extra", "charge"}, {"extra"}} {
+						if _, err := version(calls...).Invoke(ctx, at, answer, run); !errors.Is(err, pregel.ErrCallMismatch) {
+							t.Errorf("calls of %v: %v", calls, err)
+						}
+					}
+					if _, err := version("charge", "extra").Invoke(ctx, at, answer, run); !errors.Is(err, errDead) {
+						t.Error(err)
+					}
+					delete(f.w.keys, "first") // of the graph inside
+					f.w.check(t, 2)
+				})
+			}
+		}
+	}
+}
+
+// TestAnotherErrorAnotherWay: a body that did not change, and takes another way because a call fails otherwise than before, goes on.
+func TestAnotherErrorAnotherWay(t *testing.T) {
+	for _, d := range allDurabilities {
+		f, fails := &flow{w: newWorld()}, "busy"
+		weak := pregel.NewTask("weak", func(context.Context, int) (int, error) { return 0, errors.New(fails) })
+		g := must(pregel.Entrypoint("flow", func(ctx context.Context, _ int) (int, error) {
+			if _, err := weak.Call(ctx, 1); strings.HasSuffix(err.Error(), "busy") {
+				if _, err := f.task("wait").Call(ctx, 5); err != nil {
+					return 0, err
+				}
+			}
+			if _, err := f.task("tell").Call(ctx, 5); err != nil {
+				return 0, err
+			}
+			_, err := pregel.Ask(ctx, "go on?")
+			return 7, err
+		}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})}}))
+		at, run := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+		if _, err := g.Invoke(ctx, at, 1, run); err != nil {
+			t.Fatal(err)
+		}
+		fails = "gone"
+		if res, err := g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, run); err != nil || fmt.Sprint(res.Value) != "7" {
+			t.Errorf("%s: %+v, %v", d, res, err)
+		}
+	}
+}
+
+// TestErrorSeenBeforeAKey: with Exit, the record of a call with a key is stored before those in front of it. It says by
+// itself which errors the body had seen: a body that sees none of them after a crash may leave the call out.
+func TestErrorSeenBeforeAKey(t *testing.T) {
+	for _, d := range allDurabilities {
+		s, works := memory.New(memory.Options{}), false
+		weak := pregel.NewTask("weak", func(context.Context, int) (int, error) {
+			if works {
+				return 1, nil
+			}
+			return 0, errDead
+		})
+		ends := pregel.NewTask("ends", func(context.Context, int) (int, error) { return 1, nil })
+		keyed := pregel.NewTask("keyed", func(ctx context.Context, _ int) (int, error) {
+			if _, err := pregel.IdempotencyKey(ctx, "k"); err != nil {
+				return 0, err
+			}
+			return 1, s.CopyThread(ctx, "t", "crashed")
+		})
+		g := must(pregel.Entrypoint("flow", func(ctx context.Context, _ int) (string, error) {
+			if _, err := weak.Call(ctx, 1); err == nil {
+				return "fine", nil
+			}
+			if _, err := ends.Call(ctx, 1); err != nil {
+				return "", err
+			}
+			_, err := keyed.Call(ctx, 1)
+			return "mended", err
+		}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s}}))
+		if res, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil || res.Value != "mended" {
+			t.Fatalf("%s: %+v, %v", d, res, err)
+		}
+		works = true
+		if res, err := g.Invoke(ctx, pregel.Thread("crashed"), nil, pregel.RunOptions{Durability: d}); err != nil || res.Value != "fine" {
+			t.Errorf("%s: %+v, %v", d, res, err)
+		}
+	}
+}
+
+// TestEndsSoonerBehindAnError: a body whose second attempt ends sooner, since a call failed otherwise, takes its answer.
+func TestEndsSoonerBehindAnError(t *testing.T) {
+	errBusy, pays := errors.New("busy"), 0
+	pay := pregel.NewTask("pay", func(context.Context, int) (int, error) {
+		if pays++; pays == 1 {
+			return 0, errBusy
+		}
+		return 0, errDead
+	})
+	note := pregel.NewTask("note", func(context.Context, int) (int, error) { return 1, nil })
+	g := must(pregel.Entrypoint("flow", func(ctx context.Context, _ int) (string, error) {
+		_, err := pay.Call(ctx, 1)
+		if errors.Is(err, errBusy) {
+			_, failed := note.Call(ctx, 1)
+			return "", errors.Join(err, failed)
+		}
+		return pregel.AskFor[string](ctx, "declined: what now?")
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: memory.New(memory.Options{})},
+		Retry: []pregel.RetryPolicy{{InitialInterval: 1, NoJitter: true, RetryOn: func(err error) bool { return errors.Is(err, errBusy) }}}}))
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := g.Invoke(ctx, pregel.Thread("t"), pregel.Command{Resume: "stop"}); err != nil || res.Value != "stop" {
+		t.Errorf("%+v, %v", res, err)
 	}
 }

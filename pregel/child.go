@@ -227,7 +227,7 @@ func startChild(ctx context.Context, spec ChildSpec) (string, error) {
 	if run := step.run.Get(); run.recordsCalls() && !step.g.untracked && len(step.g.spec.Managed) == 0 {
 		c.spec.InputHash = inputHash(spec.Input)
 	}
-	if err := anchor.askChild(msgFindChild, c); err != nil || c.known {
+	if err := anchor.askChild(reqFindChild, c); err != nil || c.known {
 		return key, err
 	}
 	children := step.run.Get().children
@@ -240,13 +240,13 @@ func startChild(ctx context.Context, spec ChildSpec) (string, error) {
 	if err := children.StartChild(ctx, c.spec); err != nil {
 		return "", err
 	}
-	return key, anchor.askChild(msgKeepChild, c)
+	return key, anchor.askChild(reqKeepChild, c)
 }
 
 // askChild asks the loop of the task at r for something about a child.
-func (r *taskAttempt) askChild(kind messageKind, c *childStart) error {
+func (r *taskAttempt) askChild(kind requestKind, c *childStart) error {
 	step := r.step.Get()
-	return step.ask(message{kind: kind, task: r.task, child: c, stored: make(chan error, 1)})
+	return step.ask(request{kind: kind, task: r.task, child: c, stored: make(chan error, 1)})
 }
 
 // findChild finds the record of a child that a body starts.

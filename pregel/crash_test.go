@@ -27,6 +27,13 @@ type mortal struct {
 	stored map[string]bool // tasks whose writes were stored with a result
 }
 
+// dies has the process die after so many saves more; negative is never.
+func (m *mortal) dies(left int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = left
+}
+
 func (m *mortal) alive() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -238,21 +238,31 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 	use, err := f.answer.Judge(resumes, f.policy.langGraph), error(nil)
 	switch use {
 	case answer.Refused:
-		err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
+		err = f.noInterrupt("")
 	case answer.Ambiguous:
 		err = &AmbiguousResumeError{Pending: f.answer.Waiting}
 	case answer.Unknown:
 		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
 	case answer.Answered:
-		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored", f.thread, ErrNoInterrupt, f.answer.Answered)
-		if !f.answer.Old {
-			err = fmt.Errorf("%w; without an answer the run goes on with what is left", err)
-		}
+		err = f.noInterrupt(fmt.Sprintf("the interrupts %v have another answer already, or one that was not stored; ", f.answer.Answered))
 	case answer.None, answer.One, answer.ByIDs, answer.Spent:
 		return use, nil
 	}
-	if f.answer.Old && (use == answer.Refused || use == answer.Answered) {
-		err = fmt.Errorf("%w; the thread went on from this checkpoint, and without an answer a run from there asks again", err)
-	}
 	return answer.None, err
+}
+
+// noInterrupt is the error of an answer for which no question waits: why, and what its sender can do.
+func (f *facts) noInterrupt(why string) error {
+	next := "it failed, sleeps or is unfinished; continue it without an answer, and it asks again if it needs to"
+	switch {
+	case f.answer.Old:
+		next = "the thread went on from this checkpoint, and without an answer a run from there asks again"
+	case f.empty:
+		next = "it has no state yet; begin it with input"
+	case f.answer.Finished:
+		next = "it has finished, so an answer that arrived was used; read its state, or send new input"
+	case why != "":
+		next = "continue it without an answer"
+	}
+	return fmt.Errorf("thread %q: %w; %s%s", f.thread, ErrNoInterrupt, why, next)
 }

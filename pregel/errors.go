@@ -30,9 +30,8 @@ var (
 	// the Command has no effect, or the input is nil and the thread has no checkpoint.
 	ErrEmptyInput = errors.New("received no input")
 	// ErrNoInterrupt: a Command has an answer, but no stored question waits, or the one it names was answered
-	// before with something else, also in a graph inside. Exit keeps no answer to compare with. Resume a run
-	// that failed or died with nil input; it asks again if it needs to. Nothing was run or
-	// stored.
+	// before with something else, also in a graph inside. Exit keeps no answer to compare with. The text says
+	// which case it is and what to do. Nothing was run or stored.
 	ErrNoInterrupt = errors.New("nothing is waiting to be resumed")
 	// ErrAmbiguousResume matches every AmbiguousResumeError.
 	ErrAmbiguousResume = errors.New("several interrupts are pending")
@@ -49,7 +48,7 @@ var (
 	// ErrConflict: another run owns the thread (a *saver.OwnedError), or moved its head
 	// meanwhile (a *saver.ConflictError).
 	ErrConflict = saver.ErrConflict
-	// ErrWaiting is that of new input on a thread that waits, with RunOptions.RefuseWaiting.
+	// ErrWaiting is that of new input on a thread that waits, with RefuseWaiting of Options or RunOptions.
 	ErrWaiting = errors.New("the thread waits for an answer or at a breakpoint")
 	// ErrSleeping matches every SleepingError.
 	ErrSleeping = errors.New("the thread sleeps")
@@ -354,7 +353,16 @@ type PersistError struct {
 }
 
 // Error names what was asked of the saver.
-func (e *PersistError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+func (e *PersistError) Error() string {
+	op := e.Op
+	if len(op) > mostOp { // it has a name that the saver refuses as too long
+		op = strings.ToValidUTF8(op[:mostOp], "") + "…"
+	}
+	return fmt.Sprintf("%s: %v", op, e.Err)
+}
+
+// mostOp is how much of PersistError.Op its text has.
+const mostOp = 1500
 
 // Unwrap returns the saver's error.
 func (e *PersistError) Unwrap() error { return e.Err }
@@ -426,7 +434,9 @@ func (e *UnfinishedError) Is(target error) bool { return target == ErrUnfinished
 // skipped.
 type UnknownNodeError struct {
 	ThreadID string
-	Nodes    []string // each once
+	// Nodes are their names, each once. If an ended node has reached a join that the graph lacks though it has
+	// all its nodes, it is "join:a+b:c".
+	Nodes []string
 }
 
 // Error names the nodes.
@@ -506,6 +516,9 @@ type EncodeError struct {
 // Error names node, channel and path.
 func (e *EncodeError) Error() string {
 	s := fmt.Sprintf("channel %q: ", e.Channel)
+	if e.Channel == Start { // has the input, which nobody else writes
+		s = "the input: "
+	}
 	if e.Node != "" {
 		s = fmt.Sprintf("node %q: %s", e.Node, s)
 	}

@@ -38,7 +38,7 @@ func Expose(ctx context.Context, name string, value any) error {
 	}
 	x := &exposed{task: anchor.task, at: strings.Join(append([]string{anchor.task.id, name}, place...), "|"), n: n, name: name, value: value}
 	step := anchor.step.Get()
-	if err := step.ask(message{kind: msgExpose, exposed: x, stored: make(chan error, 1)}); err != nil {
+	if err := step.ask(request{kind: reqExpose, exposed: x, stored: make(chan error, 1)}); err != nil {
 		return fmt.Errorf("expose %q: %w", name, err)
 	}
 	return nil

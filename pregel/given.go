@@ -11,9 +11,9 @@ import (
 )
 
 // keepsGiven reports whether the run stores which answers are in force; see answer.Given. LangGraph stores none.
-// Only the superstep behind the newest checkpoint has any.
+// So does the superstep behind an older one at which a question is answered.
 func (l *loop) keepsGiven() bool {
-	return l.run.saver != nil && !l.run.nested() && !l.run.policy.langGraph && l.pos.entry.kind == entryResume
+	return l.run.saver != nil && !l.run.nested() && !l.run.policy.langGraph && (l.pos.entry.kind == entryResume || l.pos.entry.kind == entryRerun)
 }
 
 // recordAnswers gives this run the answers in force and those that it was given by id, and returns the save

@@ -309,3 +309,87 @@ func TestAnswersTakenBack(t *testing.T) {
 		wantOut(t, res, err, "no")
 	}
 }
+
+// TestTheSameAnswerAgain: who gives an answer again that a process had taken before it died, by position or by the
+// id of its question, is not refused while the answer is in force. It reaches its own question, once, and none that
+// waits beside it.
+func TestTheSameAnswerAgain(t *testing.T) {
+	given := 0
+	for kind := range payers {
+		for _, again := range []string{"by id", "by position"} {
+			for _, beside := range []bool{false, true} {
+				for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+					t.Run(fmt.Sprint(kind, "/", again, "/", beside, "/", d), func(t *testing.T) {
+						for death := 0; ; death++ {
+							died, inForce := sameAgain(t, kind, again == "by position", beside, d, death)
+							if given += inForce; !died {
+								break
+							}
+							if death > 60 {
+								t.Fatal("it always dies")
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+	if given < 100 {
+		t.Errorf("an answer in force was given again %d times: the test tests little", given)
+	}
+}
+
+// sameAgain answers a question in a process that dies at a save, and gives the answer again. It reports whether the
+// process died, and how often the answer was in force then.
+func sameAgain(t *testing.T, kind string, byPosition, beside bool, d pregel.Durability, death int) (died bool, inForce int) {
+	t.Helper()
+	p := &till{paid: map[string][]any{}}
+	s := &mortal{Saver: memory.New(memory.Options{}), left: -1, stored: map[string]bool{}}
+	payer := payers[kind]
+	nodes := []*pregel.NodeBuilder{payer.make(t, p, "one")}
+	if beside {
+		nodes = append(nodes, payer.make(t, p, "two"))
+	}
+	g := fan(t, pregel.Options{Saver: s, Name: "till"}, nodes...)
+	at, o := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+	res, err := g.Invoke(ctx, at, 1, o)
+	for range payer.before {
+		if err != nil || len(res.Interrupts) != len(nodes) {
+			t.Fatal(res, err)
+		}
+		sure := map[string]any{}
+		for _, in := range res.Interrupts {
+			sure[in.ID] = "sure"
+		}
+		res, err = g.Invoke(ctx, at, pregel.Command{Resume: sure}, o)
+	}
+	if err != nil || len(res.Interrupts) != len(nodes) {
+		t.Fatal(res, err)
+	}
+	byID := map[string]any{res.Interrupts[0].ID: "yes"}
+	again := pregel.Command{Resume: any(byID)}
+	if byPosition {
+		again.Resume = "yes"
+	}
+	s.left = death
+	_, err = g.Invoke(ctx, at, pregel.Command{Resume: byID}, o)
+	if s.left = -1; err == nil {
+		return false, 0
+	}
+	st, err := g.GetState(ctx, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Status != saver.StatusUnfinished { // the answer is no longer in force, or not yet
+		return true, 0
+	}
+	if res, err = g.Invoke(ctx, at, again, o); err != nil {
+		t.Errorf("death at save %d: %v", death, err)
+		return true, 1
+	}
+	if open := len(res.Interrupts); open != len(nodes)-1 {
+		t.Errorf("death at save %d: %d questions wait: %v", death, open, res.Interrupts)
+	}
+	p.want(t, 1, death)
+	return true, 1
+}

@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Name string // "" is "LangGraph"
 	// Version names the version of the graph, which each checkpoint that it stores has. "" is a
-	// fingerprint; see Graph.Version. A name of 12 hexadecimal digits counts as one: ErrOtherVersion does not come of it.
+	// fingerprint; see Graph.Version. A name that looks like one, 12 hexadecimal digits, is a GraphError.
 	Version string
 	// Migrations bring threads of older versions to this one, by the version that is stored with their
 	// checkpoints. They form chains that end at Version.
@@ -53,6 +53,9 @@ type Options struct {
 	RoundTrip bool
 
 	InterruptBefore, InterruptAfter []string
+	// RefuseWaiting is RunOptions.RefuseWaiting for every run of the graph, also one of a queue or of a
+	// server. The outermost graph decides for all graphs inside.
+	RefuseWaiting bool
 
 	// LangGraph gives up the safeguards that LangGraph does not have: new input discards
 	// what a crash left, missing nodes are skipped, several runs may go on with one thread,
@@ -99,6 +102,9 @@ type Spec struct {
 	// the graph does not know, sorted, before anything is run or stored. They are those of its state: no
 	// Aliases, and nothing of the engine's own. Its error ends the call that read the checkpoint.
 	CheckStored func(ctx context.Context, at Address, keys []string) error
+	// UnknownInside, if not nil, is called with each stored value of a key that the graph knows, and
+	// returns the keys in it that the graph would lose, in the words of CheckStored, which is told them, too.
+	UnknownInside func(key string, v any) []string
 
 	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
 	// functions that they call.
@@ -188,7 +194,11 @@ func New(spec Spec, opts Options) (*Graph, error) {
 			}
 		}
 	}
-	if g.version = opts.Version; g.version == "" {
+	switch g.version = opts.Version; {
+	case isFingerprint(g.version):
+		return nil, &GraphError{Reason: fmt.Sprintf("Options.Version %q has the form of a fingerprint, 12 hexadecimal digits, and nobody could tell that it is a name; put a word in front, as in %q",
+			g.version, "build-"+g.version)}
+	case g.version == "":
 		g.version = g.fingerprint()
 	}
 	if err := (&saver.Note{Version: g.version}).Validate(); err != nil {

@@ -247,7 +247,7 @@ func (l *history) hears(t *testing.T, at, way, steer int) bool {
 // TestAnswerAtAnOldCheckpointAgain: an answer that was given where the thread has moved past, and whose node failed then,
 // may be given again, with or without its id, and the node hears it. Another one is refused.
 func TestAnswerAtAnOldCheckpointAgain(t *testing.T) {
-	for _, kind := range []string{"one", "two", "inside", "deep inside"} {
+	for kind := range askers {
 		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
 			h := &hearing{}
 			g, at, o := askers[kind](t, h, graph.Options{Saver: watch(nil)}), pregel.Thread("t"), pregel.RunOptions{Durability: d}
@@ -259,8 +259,10 @@ func TestAnswerAtAnOldCheckpointAgain(t *testing.T) {
 				answers[in.ID], others[in.ID] = "new", "other"
 			}
 			h.fails = true
-			if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: answers}, o); !errors.Is(err, errBoom) {
-				t.Fatal(err)
+			if _, err := g.Invoke(ctx, asked, pregel.Command{Resume: answers}, o); kind == "inside, with its history" && errors.Is(err, pregel.ErrNoInterrupt) {
+				continue // the graph inside has moved past it, too, and has one history
+			} else if !errors.Is(err, errBoom) {
+				t.Fatal(kind, err)
 			}
 			for _, again := range []any{answers, "new"} {
 				h.heard = nil

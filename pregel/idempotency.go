@@ -135,16 +135,16 @@ func (r *taskAttempt) recordCall(now bool) error {
 	if run := step.run.Get(); r.task.call == nil || !run.recordsCalls() {
 		return nil
 	}
-	return step.ask(message{kind: msgRecord, task: r.task, now: now, stored: make(chan error, 1)})
+	return step.ask(request{kind: reqRecord, task: r.task, now: now, stored: make(chan error, 1)})
 }
 
 // storeFirst asks the superstep's loop to store the checkpoint it starts from.
 func (s *stepView) storeFirst() error {
-	return s.ask(message{kind: msgStore, stored: make(chan error, 1)})
+	return s.ask(request{kind: reqStore, stored: make(chan error, 1)})
 }
 
-// ask sends a message that requests a save, and returns its error.
-func (s *stepView) ask(m message) error {
+// ask sends a request for a save, and returns its error.
+func (s *stepView) ask(m request) error {
 	if !s.tell(m) {
 		return ErrOutsideTask
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -295,6 +296,27 @@ func (b *inbox) pending(ctx context.Context, most int) (list []sentSignal, err e
 	return list, nil
 }
 
+// last is when the last signal was sent; zero if none was.
+func (b *inbox) last(ctx context.Context) (at time.Time, err error) {
+	if _, ordered := b.items.(store.Appender); ordered {
+		item, err := b.items.Get(ctx, inboxOf(b.thread), store.AppendLast, store.NoRefresh())
+		if err != nil {
+			if errors.Is(err, store.ErrNotFound) {
+				err = nil
+			}
+			return at, err
+		}
+		return item.UpdatedAt, nil
+	}
+	waiting, err := b.pending(ctx, 0)
+	for _, s := range waiting {
+		if s.sent.After(at) {
+			at = s.sent
+		}
+	}
+	return at, err
+}
+
 // put puts an item of the inbox, which neither expires with those of programs nor is embedded.
 func (b *inbox) put(ns store.Namespace, key string, value map[string]any) store.PutOp {
 	return store.PutOp{Namespace: ns, Key: key, Value: value, TTL: -1, NoIndex: true}
@@ -307,14 +329,12 @@ func (b *inbox) clear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for some := range slices.Chunk(found, store.MaxBatch) {
-			ops := make([]store.Op, len(some))
-			for i, it := range some {
-				ops[i] = store.PutOp{Namespace: it.Namespace, Key: it.Key}
-			}
-			if _, err := b.items.Batch(ctx, ops...); err != nil {
-				return err
-			}
+		ops := make([]store.Op, len(found))
+		for i, it := range found {
+			ops[i] = store.PutOp{Namespace: it.Namespace, Key: it.Key}
+		}
+		if err := store.Batched(b.items.Batch).InBatches(ctx, ops); err != nil {
+			return err
 		}
 	}
 	return nil

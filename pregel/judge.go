@@ -156,7 +156,7 @@ func (j *judge) load(ctx context.Context) (threadState, error) {
 	for _, m := range now.through {
 		j.v.adapted[m.label()] = true
 	}
-	t, err := j.g.load(ctx, j.s, j.saved) // which migrates what was stored: a copy without a note does not say that it was
+	t, err := j.g.loadMigrated(ctx, j.s, versionOf(j.saved.Note), &now)
 	j.saved = now.tuple
 	var restore *channel.RestoreError
 	var persist *PersistError
@@ -207,7 +207,7 @@ func (j *judge) gone(t *threadState) []string {
 // is none.
 func (j *judge) lostJoin() (string, error) {
 	for name, v := range j.saved.Checkpoint.Values {
-		if !strings.HasPrefix(name, "join:") || j.g.specs.has(name) {
+		if !strings.HasPrefix(name, joinPrefix) || j.g.specs.has(name) {
 			continue
 		}
 		reached, err := v.Any()
@@ -341,7 +341,7 @@ func (j *judge) writeFits(t *task, w write) error {
 			}
 		}
 	}
-	if strings.HasPrefix(w.channel, "join:") && !j.g.specs.has(w.channel) {
+	if strings.HasPrefix(w.channel, joinPrefix) && !j.g.specs.has(w.channel) {
 		return breaksf(StagePlace, t.name, w.channel, "node %q, which has ended, goes on to %q, which the graph does not have: the node behind it would never run", t.name, w.channel)
 	}
 	if node, ok := strings.CutPrefix(w.channel, branchPrefix); ok && j.g.nodes[node] == nil {

@@ -27,8 +27,8 @@ type threadState struct {
 	renamed map[string]string
 	// migrated are the channels that migrations have changed, and that are not stored like that.
 	migrated []string
-	// held are nodes that a migration leaves alone, see migrating.held.
-	held  []string
+	// busy are nodes that a migration leaves alone, see migrating.busy.
+	busy  []string
 	drops error // see wouldDrop; nil
 }
 
@@ -56,15 +56,19 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if err := g.migrate(&saved.Checkpoint); err != nil {
 		return t, err
 	}
-	stored := versionOf(saved.Note)
 	now, err := g.migrated(ctx, s, saved)
 	if err != nil {
 		return t, err
 	}
-	saved = now.tuple
+	return g.loadMigrated(ctx, s, versionOf(saved.Note), &now)
+}
+
+// loadMigrated is load of what migrations have made of a stored checkpoint. stored is the version that stored it.
+func (g *Graph) loadMigrated(ctx context.Context, s saver.Saver, stored string, now *migrated) (t threadState, err error) {
+	saved := now.tuple
 	cp, renamed := g.withNewNames(saved.Checkpoint)
 	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed,
-		held: now.held}
+		busy: now.busy}
 	for _, name := range now.changed {
 		t.migrated = append(t.migrated, g.newName(name))
 	}
@@ -117,10 +121,36 @@ func (g *Graph) checkStored(ctx context.Context, saved *saver.Tuple) error {
 		return nil
 	}
 	unknown := unknownKeys(g, saved)
+	g.unknownInside(saved, unknown)
 	if len(unknown) == 0 {
 		return nil
 	}
 	return g.spec.CheckStored(ctx, addressOf(saved.Config, saved.Metadata), slices.Sorted(maps.Keys(unknown)))
+}
+
+// unknownInside adds to unknown the keys that the graph would lose in the values of keys that it knows. A value
+// that cannot be read is told by who restores it.
+func (g *Graph) unknownInside(saved *saver.Tuple, unknown map[string]bool) {
+	if g.spec.UnknownInside == nil {
+		return
+	}
+	look := func(name string, stored saver.Value) {
+		key := g.newName(name)
+		if !isStateKey(key) || !g.specs.has(key) {
+			return
+		}
+		if v, err := stored.Any(); err == nil {
+			for _, inside := range g.spec.UnknownInside(key, v) {
+				unknown[inside] = true
+			}
+		}
+	}
+	for name, v := range saved.Checkpoint.Values {
+		look(name, v)
+	}
+	for _, w := range saved.PendingWrites {
+		look(w.Channel, w.Value)
+	}
 }
 
 // unknownKeys are the keys that a checkpoint and its pending writes have and the graph does not know: those of
@@ -146,7 +176,7 @@ func unknownKeys(g *Graph, saved *saver.Tuple) map[string]bool {
 
 // isStateKey reports whether a channel is one of a state, and none of the engine's own.
 func isStateKey(name string) bool {
-	ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, "join:") || strings.HasPrefix(name, "start:")
+	ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, joinPrefix) || strings.HasPrefix(name, "start:")
 	return !ours && !answer.IsControl(name)
 }
 
@@ -204,20 +234,51 @@ func (t *threadState) missing(g *Graph) []string {
 	if t.noted != nil {
 		next = t.noted.Next
 	}
-	return withMissing(slices.DeleteFunc(slices.Clone(next), func(name string) bool { return g.nodes[name] != nil }), t.held...)
+	return withMissing(slices.DeleteFunc(slices.Clone(next), func(name string) bool { return g.nodes[name] != nil }), t.busy...)
 }
 
-// left are the nodes that are missing, and those to which pending writes lead and that the graph lacks; of a join it is
-// the node behind. A program of another version has stored such writes since.
+// left are the nodes that are missing, and those to which pending writes lead and that the graph lacks; see
+// lostIn for a join. A program of another version has stored such writes since.
 func (t *threadState) left(g *Graph) []string {
 	gone := t.missing(g)
 	for _, w := range t.pending {
 		if node, ok := strings.CutPrefix(w.Channel, branchPrefix); ok && node != End && g.nodes[node] == nil { // a Command may go to End
 			gone = withMissing(gone, node)
 		}
-		if strings.HasPrefix(w.Channel, "join:") && !g.specs.has(w.Channel) {
-			gone = withMissing(gone, w.Channel[strings.LastIndex(w.Channel, ":")+1:])
+		if strings.HasPrefix(w.Channel, joinPrefix) && !g.specs.has(w.Channel) {
+			gone = withMissing(gone, g.lostIn(w.Channel)...)
 		}
+	}
+	return gone
+}
+
+// joinPrefix begins the name of the channel of a join. The nodes follow that it waits for, with plus signs
+// between them, a colon, and the node behind it.
+const joinPrefix = "join:"
+
+// lostIn are the nodes of a join, which the graph lacks, that are gone: those that it waits for, and the one
+// behind it. If all are there, the graph joins other nodes now, and it is the name of the join.
+func (g *Graph) lostIn(join string) (gone []string) {
+	name := strings.TrimPrefix(join, joinPrefix)
+	colon := max(0, strings.LastIndex(name, ":"))
+	for rest := name[:colon]; rest != ""; {
+		node := "" // a name may have a plus sign
+		for known := range g.nodes {
+			if strings.HasPrefix(rest+"+", known+"+") && len(known) > len(node) {
+				node = known
+			}
+		}
+		if node == "" {
+			node, _, _ = strings.Cut(rest, "+")
+			gone = withMissing(gone, node)
+		}
+		rest = strings.TrimPrefix(rest[len(node):], "+")
+	}
+	if behind := name[colon:]; g.nodes[strings.TrimPrefix(behind, ":")] == nil {
+		gone = withMissing(gone, strings.TrimPrefix(behind, ":"))
+	}
+	if len(gone) == 0 {
+		return []string{join}
 	}
 	return gone
 }

@@ -50,7 +50,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 		err = l.supersteps(ctx)
 	}
 	if err = l.finish(ctx, err); err != nil && l.run.nested() {
-		l.run.parent.task.seesError()
+		l.run.parent.task.seesError("graph", l.run.nth, err)
 	}
 	var in *InterruptError
 	switch {
@@ -78,7 +78,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 //  1. tick gets it ready. position.takeNext makes the tasks that follow the checkpoint (preparer).
 //     Writes that an earlier attempt has stored are applied again, and their tasks do not run.
 //     A breakpoint, the recursion limit or a drain ends the run here.
-//  2. runTasks takes what the cache has, keeps back tasks whose wait is not over (loop.held), and gives
+//  2. runTasks takes what the cache has, keeps back tasks whose wait is not over (loop.stillWaiting), and gives
 //     the others to a superstep. Each runs in a goroutine of its own: job.run, taskWork (retries and time
 //     limits), taskAttempt (one attempt, which the node's context carries). The superstep reads their
 //     requests until none is live.
@@ -188,7 +188,7 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	holds := map[*task][]Interrupt{}
 	if l.run.waits && !l.pos.stepped {
 		for _, t := range ready {
-			list, err := l.held(ctx, t)
+			list, err := l.stillWaiting(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	most, stepOver := l.run.opts.MaxConcurrency, make(chan struct{})
 	defer close(stepOver)
 	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: taskCtx, cancel: l.pool.cancel, queue: ready, done: results,
-		requests: make(chan message), slots: cmp.Or(most, math.MaxInt)}
+		requests: make(chan request), slots: cmp.Or(most, math.MaxInt)}
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
@@ -214,7 +214,7 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 		requests: s.requests, stepOver: stepOver, timedOut: s.timedOut, limited: most > 0})
 	for _, t := range l.pos.tasks.order {
 		if list := holds[t]; len(list) > 0 {
-			if err := s.hold(t, list); err != nil {
+			if err := s.keepWaiting(t, list); err != nil {
 				return err
 			}
 		}
@@ -279,7 +279,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	// Questions are reported even if a sibling failed, but not if they may not have been
 	// stored.
 	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
-		for _, report := range l.view.held {
+		for _, report := range l.view.reports {
 			report()
 		}
 	}

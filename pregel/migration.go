@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -41,11 +42,12 @@ type Migration struct {
 	// Packet changes the argument with which a packet was sent to a node, by the name that the node has
 	// now: plain data. Nil changes none.
 	Packet func(node string, arg any) (any, error)
-	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of such a node, a
-	// question, a failure, what it wrote or the state of a graph inside, is refused with ErrUnknownNode: the task is another one
-	// now. So is one where a node is left to run whose name another one gets. Over a whole chain of migrations no new
-	// name is a former one, or that of two nodes, and the graph has no node with a former name: else New returns a
-	// GraphError.
+	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of
+	// such a node, a question, a failure, what it wrote or the state of a graph inside, is refused with
+	// ErrUnknownNode: the task is another one now. So is one where a node is left to run whose name another one
+	// gets. Over a whole chain of migrations no new name is a former one, or that of two nodes, and the graph
+	// has no node with a former name: else New returns a GraphError. A node that was renamed twice has two
+	// migrations, from each of its former versions straight to the present one.
 	Nodes map[string]string
 }
 
@@ -117,9 +119,13 @@ func (g *Graph) checkRenames(version string) error {
 		}
 	}
 	for to, from := range was {
-		_, twice := was[from]
-		if twice || g.nodes[from] != nil {
-			return &GraphError{Node: from, Reason: fmt.Sprintf("the migrations from version %q rename it to %q, and it is a new name or a node of the graph as well", version, to)}
+		if _, twice := was[from]; twice {
+			return &GraphError{Node: from, Reason: fmt.Sprintf("the migrations from version %q rename it to %q, and another node to it; "+
+				"where a node was renamed again, let each migration lead straight to version %q, and give the node its last name", version, to, g.version)}
+		}
+		if g.nodes[from] != nil {
+			return &GraphError{Node: from, Reason: fmt.Sprintf("the migrations from version %q rename it to %q, and the graph has a node of this name; "+
+				"give that another name until no thread of the version is left", version, to)}
 		}
 	}
 	return nil
@@ -139,7 +145,7 @@ type migrated struct {
 	tuple   *saver.Tuple
 	changed []string     // channels that are not stored like that
 	through []*Migration // what was applied
-	held    []string     // see migrating.held
+	busy    []string     // see migrating.busy
 }
 
 // migrated applies the migrations that are for a checkpoint.
@@ -151,7 +157,7 @@ func (g *Graph) migrated(ctx context.Context, s saver.Saver, saved *saver.Tuple)
 	}
 	st, err := beginMigration(s, saved)
 	if err == nil {
-		st.held, err = heldBy(ctx, s, saved, g.renames(version))
+		st.busy, err = busyNodes(ctx, s, saved, g.renames(version))
 	}
 	if err != nil {
 		return now, err
@@ -168,7 +174,7 @@ func (g *Graph) migrated(ctx context.Context, s saver.Saver, saved *saver.Tuple)
 		now.through = append(now.through, m)
 	}
 	st.note(g)
-	now.tuple, now.changed, now.held = &st.tuple, slices.Sorted(maps.Keys(st.changed)), st.held
+	now.tuple, now.changed, now.busy = &st.tuple, slices.Sorted(maps.Keys(st.changed)), st.busy
 	return now, nil
 }
 
@@ -252,12 +258,12 @@ type migrating struct {
 	tuple   saver.Tuple
 	changed map[string]bool
 	next    saver.Version // of what was changed
-	held    []string      // see heldBy: if there are any no node is renamed
+	busy    []string      // see busyNodes: if there are any no node is renamed
 }
 
 // renames are the nodes that a migration renames.
 func (st *migrating) renames(m *Migration) map[string]string {
-	if len(st.held) > 0 {
+	if len(st.busy) > 0 {
 		return nil
 	}
 	return m.Nodes
@@ -521,26 +527,26 @@ func (st *migrating) renameNode(from, to string) {
 	}
 }
 
-// heldBy are the nodes that keep a thread from having its nodes renamed, ascending: the former names of those of whose tasks something
+// busyNodes are the nodes that keep a thread from having its nodes renamed, ascending: the former names of those of whose tasks something
 // is stored, because they would be other tasks under their new names; and new names of nodes that the former program
 // had, too, and left to run. nodes are the renames of the whole chain of migrations, which begins at saved.
-func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[string]string) ([]string, error) {
+func busyNodes(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[string]string) ([]string, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	held, cp := map[string]bool{}, &saved.Checkpoint
+	busy, cp := map[string]bool{}, &saved.Checkpoint
 	due := saved.Note == nil // whether a node that is renamed is left to run: else no graph inside is under way
 	taken := func(name string) bool {
 		return slices.Contains(slices.Collect(maps.Values(nodes)), name)
 	}
 	if saved.Note != nil {
 		for _, name := range saved.Note.Next {
-			held[name], due = taken(name), due || nodes[name] != ""
+			busy[name], due = taken(name), due || nodes[name] != ""
 		}
 	} else {
 		for name := range cp.Values {
 			node, isBranch := strings.CutPrefix(name, branchPrefix)
-			held[node] = held[node] || isBranch && taken(node)
+			busy[node] = busy[node] || isBranch && taken(node)
 		}
 	}
 	work := map[string]bool{} // paths of tasks of nodes of which something is stored
@@ -553,7 +559,7 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 		work[root], ids[w.TaskID] = true, true
 	}
 	for from := range nodes {
-		held[from] = work[pullPath(from).String()]
+		busy[from] = work[pullPath(from).String()]
 	}
 	var list []any
 	if v, ok := cp.Values[chTasks]; ok {
@@ -568,7 +574,7 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 		to := nodes[p.Node]
 		due = due || to != ""
 		if ok && taken(p.Node) {
-			held[p.Node] = true
+			busy[p.Node] = true
 		}
 		if !ok || to == "" || !work[sendPathString(i)] {
 			continue
@@ -579,7 +585,7 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 			return nil, err
 		}
 		if !ids[made.sent(childNS(saved.Config.Namespace, to), to, i)] {
-			held[p.Node] = true
+			busy[p.Node] = true
 		}
 	}
 	at := saved.Config
@@ -591,12 +597,60 @@ func heldBy(ctx context.Context, s saver.Saver, saved *saver.Tuple, nodes map[st
 			}
 			inside := strings.TrimPrefix(tup.Config.Namespace, childNS(at.Namespace, ""))
 			if node, _, _ := strings.Cut(inside, nsEnd); nodes[node] != "" {
-				held[node] = true
+				busy[node] = true
 			}
 		}
 	}
-	maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })
-	return slices.Sorted(maps.Keys(held)), nil
+	maps.DeleteFunc(busy, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(busy)), nil
+}
+
+// listedOnce is a saver that lists the checkpoints of one thread once, as far as they are asked for: for each
+// checkpoint of a history busyNodes looks at those behind it. It keeps no values and no writes.
+type listedOnce struct {
+	saver.Saver
+	found []*saver.Tuple // newest first
+	all   bool
+}
+
+// listedAtATime is how many checkpoints listedOnce reads more.
+const listedAtATime = 100
+
+// List implements saver.Saver.
+func (s *listedOnce) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
+	if q.Namespace != nil || q.CheckpointID != "" || q.Before != "" || q.Filter != nil || q.Limit != 0 {
+		return s.Saver.List(ctx, q)
+	}
+	q.Limit = listedAtATime
+	return func(yield func(*saver.Tuple, error) bool) {
+		for i := 0; ; i++ {
+			if i == len(s.found) && !s.all {
+				if err := s.more(ctx, q); err != nil {
+					yield(nil, err)
+					return
+				}
+			}
+			if i == len(s.found) || !yield(s.found[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+// more reads those behind what was found.
+func (s *listedOnce) more(ctx context.Context, q saver.Query) error {
+	before := len(s.found)
+	if before > 0 {
+		q.Before = s.found[before-1].Checkpoint.ID
+	}
+	for tup, err := range s.Saver.List(ctx, q) {
+		if err != nil {
+			return err
+		}
+		s.found = append(s.found, &saver.Tuple{Config: tup.Config, Checkpoint: saver.Checkpoint{ID: tup.Checkpoint.ID}, Metadata: tup.Metadata})
+	}
+	s.all = len(s.found)-before < q.Limit
+	return nil
 }
 
 // note gives the copy the graph's version, so that it is not migrated again.

@@ -42,8 +42,10 @@ type RunOptions struct {
 	OutputKeys *Keys
 	// Modes are what Stream shows; nil is the graph's own.
 	Modes []Mode
-	// Subgraphs also shows the events of graphs inside.
-	Subgraphs bool
+	// Subgraphs also shows the events of graphs inside. SubgraphTasks shows, of these, those of mode tasks, if that is
+	// among Modes; with Subgraphs it changes nothing.
+	Subgraphs     bool
+	SubgraphTasks bool
 	// ConflictRetries is how often Invoke and Stream start over at the new head if another run owns the
 	// thread or was quicker. They do so only while no node of the run was started and no event shown.
 	// Each retry waits until the other run ends, except inside a node, where that could be the node's
@@ -55,9 +57,9 @@ type RunOptions struct {
 	// named checkpoint is a fork, and leaves unfinished work there alone.
 	Unfinished Unfinished
 	// RefuseWaiting refuses new input on a thread that waits for an answer or at a breakpoint:
-	// the run fails with ErrWaiting, and nothing is run or stored. Without it the input is taken
-	// and the question is given up, as in LangGraph. Input at a named checkpoint is a fork, which
-	// leaves the question alone.
+	// the run fails with ErrWaiting, and nothing is run or stored. Without it, and without
+	// Options.RefuseWaiting, the input is taken and the question is given up, as in LangGraph. Input
+	// at a named checkpoint is a fork, which leaves the question alone.
 	RefuseWaiting bool
 	// Lease is that of a caller who owns the thread already. The run stores under it, and leaves it to
 	// the caller to release it. Nil: the run owns the thread by itself. A caller that reads the thread

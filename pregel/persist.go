@@ -119,6 +119,13 @@ func (l *loop) storeNow(ctx context.Context) error {
 	}
 	l.pos.beginHere()
 	l.saves.delta.restart(l.pos.place)
+	for _, w := range l.pos.scan() {
+		if w.Channel == chWaits && l.pos.written[w.TaskID] { // an effect behind a wait may rest on this checkpoint
+			if err := l.submitKept(nil, w.TaskID, []answer.Write{w}); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

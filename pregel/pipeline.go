@@ -105,7 +105,7 @@ type pipeline struct {
 	moved   *sync.Cond
 	waiting int         // goroutines that wait for moved
 	queue   []*saveOp   // not begun yet
-	held    *saveOp     // comes behind the queue, once something else does
+	delayed *saveOp     // comes behind the queue, once something else does
 	running int         // saves under way
 	alone   bool        // the one under way is a barrier
 	slow    bool        // the last save took as long as slowSave
@@ -145,7 +145,7 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release()
+	p.queueDelayed()
 	for len(p.queue) >= pipelineDepth {
 		p.begin()
 		p.wait()
@@ -157,7 +157,7 @@ func (p *pipeline) submit(op *saveOp) {
 			p.beginSoon()
 		}
 	case p.defers && !p.slow && op.barrier:
-		p.lead()
+		p.beginInline()
 	default:
 		p.begin()
 	}
@@ -188,28 +188,28 @@ func (p *pipeline) beginSoon() {
 	})
 }
 
-// hold adds a save without starting it. It starts with the next save, or unheld takes it back: a
+// delay adds a save without starting it. It starts with the next save, or takeDelayed takes it back: a
 // checkpoint that follows immediately may take its writes along.
-func (p *pipeline) hold(op *saveOp) {
+func (p *pipeline) delay(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release()
-	p.held = op
+	p.queueDelayed()
+	p.delayed = op
 }
 
-// unheld removes and returns the save that hold added; nil if there is none, or it was begun.
-func (p *pipeline) unheld() *saveOp {
+// takeDelayed removes and returns the save that delay added; nil if there is none, or it was begun.
+func (p *pipeline) takeDelayed() *saveOp {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	op := p.held
-	p.held = nil
+	op := p.delayed
+	p.delayed = nil
 	return op
 }
 
-// release queues the save that is held. The caller holds mu.
-func (p *pipeline) release() {
-	if p.held != nil {
-		p.queue, p.held = append(p.queue, p.held), nil
+// queueDelayed queues the save that is delayed. The caller holds mu.
+func (p *pipeline) queueDelayed() {
+	if p.delayed != nil {
+		p.queue, p.delayed = append(p.queue, p.delayed), nil
 	}
 }
 
@@ -224,9 +224,9 @@ func (p *pipeline) begin() {
 	}
 }
 
-// lead starts the saves that may begin. If none is under way, the first and what can follow it run
+// beginInline starts the saves that may begin. If none is under way, the first and what can follow it run
 // in the goroutine of the caller, who holds mu.
-func (p *pipeline) lead() {
+func (p *pipeline) beginInline() {
 	var op *saveOp
 	if p.running == 0 {
 		op = p.next()
@@ -243,7 +243,7 @@ func (p *pipeline) lead() {
 func (p *pipeline) store(op *saveOp) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release()
+	p.queueDelayed()
 	p.queue = append(p.queue, op)
 	return p.awaitQueued(op)
 }
@@ -252,12 +252,12 @@ func (p *pipeline) store(op *saveOp) error {
 func (p *pipeline) await(op *saveOp) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release()
+	p.queueDelayed()
 	return p.awaitQueued(op)
 }
 
 func (p *pipeline) awaitQueued(op *saveOp) error {
-	p.lead()
+	p.beginInline()
 	for !op.ended {
 		p.wait()
 	}
@@ -441,8 +441,8 @@ func (p *pipeline) firstError() error {
 func (p *pipeline) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.release()
-	p.lead()
+	p.queueDelayed()
+	p.beginInline()
 	for p.running > 0 || len(p.queue) > 0 {
 		p.wait()
 	}

@@ -49,6 +49,7 @@ type position struct {
 	calls     callsMade                // by tasks of the superstep
 	told      travel                   // by an earlier run
 	waits     waitsReached             // by tasks of the superstep
+	asked     askedBelow               // of pending
 	given     answer.Given             // to tasks of the superstep; of the outermost graph
 	places    map[string]string        // the namespaces of the next tasks before the fork, by path; nil: no graph inside continues there
 	stored    map[string]saver.Version // versions as last stored
@@ -143,6 +144,8 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
+	p.asked = askedBelow{}
+	p.asked.add(p.pending)
 	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
 	p.run.env().IDs.Observe(p.cp.id)
 	p.run.env().IDs.Observe(p.told.since) // so that graphs inside that begin now are seen to have begun
@@ -310,6 +313,9 @@ func (p *position) reruns() bool { return !p.stepped && p.entry.kind.reruns() }
 func (p *position) drop(channel string) {
 	p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.Channel == channel })
 	p.outputs = nil
+	if channel == chInterrupt {
+		p.asked = askedBelow{}
+	}
 }
 
 // addressed reports whether the run was told at which checkpoint to begin.
@@ -406,6 +412,7 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		writes = p.besideSources(taskID, node, writes)
 		toStore = writes
 		p.pending = slices.DeleteFunc(p.scan(), func(w answer.Write) bool { return w.TaskID == taskID })
+		p.asked.drop(taskID)
 	}
 	if n := slices.IndexFunc(writes, func(w write) bool { return w.channel == chErrorSource }); n >= 0 {
 		p.hasSource(taskID, n)
@@ -419,12 +426,14 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		}
 	}
 	delete(p.outputs, taskID)
+	added := len(p.pending)
 	for _, w := range writes {
 		p.pending = append(p.pending, answer.New(taskID, path, w.channel, w.value))
 		if p.outputs != nil && taskID != nullTaskID && !answer.IsControl(w.channel) {
 			p.outputs[taskID] = append(p.outputs[taskID], w)
 		}
 	}
+	p.asked.add(p.pending[added:])
 	return encoded, nil
 }
 
@@ -711,6 +720,6 @@ func (p *position) forgetStep() {
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
 	p.calls.forget()
-	p.waits, p.given = waitsReached{}, answer.Given{}
+	p.waits, p.asked, p.given = waitsReached{}, askedBelow{}, answer.Given{}
 	p.stepped, p.toInside = true, fromParentNothing
 }

@@ -41,6 +41,7 @@ type runConfig struct {
 	epoch int64
 
 	parent *taskAttempt      // the task that runs this graph; nil at the root
+	nth    int               // of the graphs that the task runs
 	cpMap  map[string]string // checkpoints of the graphs around
 	// was is the namespace from which this graph continues at a checkpoint that cpMap names, because the
 	// graph around forked and gave its tasks new ids; "" if it continues in ns.
@@ -200,6 +201,7 @@ func (r *runConfig) inherit(parent *taskAttempt) {
 		ns = stableNS(ns)
 	}
 	nth := parent.task.subgraphs.Add(1) - 1
+	r.nth = int(nth)
 	r.ns = numbered(ns, nth)
 	if was := parent.task.was; was != "" && g.opts.Checkpointing != Stable {
 		r.was = numbered(was, nth)
@@ -260,7 +262,7 @@ type runPolicy struct {
 // runPolicy returns the policy of the graph's options; RunOptions may change how unfinished work is
 // treated.
 func (g *Graph) runPolicy(o *RunOptions) runPolicy {
-	w := runPolicy{unfinished: o.Unfinished, refuseWaiting: o.RefuseWaiting, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
+	w := runPolicy{unfinished: o.Unfinished, refuseWaiting: o.RefuseWaiting || g.opts.RefuseWaiting, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
 		if w.langGraph { // unfinished work may be that of another run

@@ -142,16 +142,18 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	if !r.step.Get().run.Get().canWait {
 		return nil, fmt.Errorf("ask: %w", ErrNoSaver)
 	}
-	t.seesError()
 	in := Interrupt{Value: question, ID: answer.ID(t.ns, open.Question)}
 	if schema := lastOf(opts).ResponseSchema; schema != nil {
 		in.ResponseSchema = schema
 	}
 	if open.Refused == nil {
-		return nil, &InterruptError{Interrupts: []Interrupt{in}}
+		asked := &InterruptError{Interrupts: []Interrupt{in}}
+		t.seesError("question", open.Question, asked)
+		return nil, asked
 	}
 	r.step.Get().run.Get().refusals.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
 	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused}
+	t.seesError("question", open.Question, refused)
 	if open.Recorded {
 		refused.again, refused.stale = &in, t.pad.Shown()
 	}

@@ -159,7 +159,7 @@ func (s *saves) submit(op *saveOp, last bool) {
 	case s.enc.codec == nil:
 		_ = s.pipe.store(op) // the pipeline keeps the error
 	case last:
-		s.pipe.hold(op)
+		s.pipe.delay(op)
 	default:
 		s.pipe.submit(op)
 	}
@@ -187,8 +187,8 @@ func (s *saves) submitCheckpoint(put *putOp) error {
 	}
 	put.at.Namespace, put.at.Epoch, put.at.ExpectHead = s.run.ns, s.run.epoch, s.expected()
 	put.writes, s.withNext = s.withNext, nil
-	if held := s.pipe.unheld(); held != nil {
-		put.last, _ = held.run.(*putWritesOp)
+	if delayed := s.pipe.takeDelayed(); delayed != nil {
+		put.last, _ = delayed.run.(*putWritesOp)
 	}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", put.cp.ID, true

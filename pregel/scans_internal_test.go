@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -48,6 +49,34 @@ func TestCallsAreGoneOverOnce(t *testing.T) {
 					t.Errorf("each write was gone over %d times, and %d times among five times as many", most[0], most[1])
 				}
 			})
+		}
+	}
+}
+
+// What calls ask is gone over once for each task, however many tasks and calls of a superstep ask.
+func TestQuestionsAreGoneOverOnce(t *testing.T) {
+	const n = 60
+	asks := NewTask("asks", func(ctx context.Context, _ int) (any, error) { return Ask(ctx, "call?") })
+	for name, ask := range map[string]Func{
+		"tasks": func(ctx context.Context, _ any) (any, error) { return Ask(ctx, "task?") },
+		"calls": func(ctx context.Context, _ any) (any, error) { return asks.Call(ctx, 1) },
+	} {
+		spec := Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[int]()}, Input: One("in")}
+		for i := range n {
+			spec.Nodes = append(spec.Nodes, &Node{Name: fmt.Sprint("n", i), Triggers: []string{"in"}, Reads: One("in"), Run: ask})
+		}
+		g, err := New(spec, Options{Saver: memory.New(memory.Options{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown atomic.Bool
+		at := Thread("t")
+		l, err := g.run(t.Context(), &at, 1, &RunOptions{}, &shown, func(*loop) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]int{"tasks": 0, "calls": n}[name]; l.pos.asked.found != want || l.pos.scanned > n {
+			t.Errorf("%s: %d calls and %d writes were gone over for %d tasks, want %d calls", name, l.pos.asked.found, l.pos.scanned, n, want)
 		}
 	}
 }

@@ -233,6 +233,17 @@ func Signals(ctx context.Context, with serde.Serializer, items store.Store, thre
 	return list, nil
 }
 
+// LastSignal is when the last signal to a thread was sent into items, by the clock of the store; zero if none was. It may lie in the
+// future, if that clock was set back. A store that keeps no order (store.Appender) knows of those alone that nobody has taken.
+func LastSignal(ctx context.Context, items store.Store, threadID string) (time.Time, error) {
+	b := inbox{items: items, thread: threadID}
+	at, err := b.last(ctx)
+	if err != nil {
+		return time.Time{}, &PersistError{Op: fmt.Sprintf("read the signals of thread %q", threadID), Err: err}
+	}
+	return at, nil
+}
+
 // DeleteRefusedSignal removes a signal that was set aside. A missing one is no error.
 func (g *Graph) DeleteRefusedSignal(ctx context.Context, threadID, id string) error {
 	b := g.mustBe().inboxFor(threadID)
@@ -335,7 +346,7 @@ func (w *reached) refuse(ctx context.Context, b *inbox, s *signal, why error) er
 		return err
 	}
 	w.bound = &bound{signal: s, refused: true}
-	err := w.ask(msgBind)
+	err := w.ask(reqBind)
 	if w.bound = nil; err != nil {
 		return err
 	}
@@ -351,22 +362,11 @@ func (w *reached) bind(ctx context.Context, how *bound) error {
 	if err := w.anchor.settle(ctx, saver.Saver.Sync); err != nil {
 		return err
 	}
-	// Tasks around wait for that as well. A record of each says that it goes on, whatever the inbox has.
-	for x := w.anchor; x != nil; {
-		step := x.step.Get()
-		run := step.run.Get()
-		if run.saver != nil {
-			if err := step.ask(message{kind: msgOver, task: x.task, wait: w, stored: make(chan error, 1)}); err != nil {
-				return err
-			}
-			if err := step.pipe.flush(); err != nil {
-				return err
-			}
-		}
-		x = run.parent
+	if err := w.pass(); err != nil {
+		return err
 	}
 	w.bound = how
-	if err := w.ask(msgBind); err != nil {
+	if err := w.ask(reqBind); err != nil {
 		return err
 	}
 	step := w.anchor.step.Get()
@@ -386,7 +386,7 @@ func (l *loop) passWait(t *task, w *reached) error {
 		return nil
 	}
 	l.pos.waits.pass(w.ID)
-	return l.recordForGood(t, overRecord(w.ID), map[string]any{"over": w.ID})
+	return l.recordForGood(t, w.ID+" over", map[string]any{"over": w.ID})
 }
 
 // bind stores the record of how a Receive, or the wait for a child, ended, also under Exit.
@@ -405,9 +405,10 @@ func (l *loop) bind(w *reached) error {
 	return l.recordForGood(w.anchor.task, w.ID+" bound", record)
 }
 
-// recordForGood stores a record about waits of t, also under Exit.
+// recordForGood stores a record about waits of t, also under Exit: as soon as the checkpoint is stored that the
+// superstep starts from.
 func (l *loop) recordForGood(t *task, name string, record map[string]any) error {
-	if err := l.recordWait(t, name, record); err != nil || !l.run.exits() {
+	if err := l.recordWait(t, name, record); err != nil || !l.run.exits() || l.pos.cp.id != l.pos.savedID {
 		return err
 	}
 	id, err := uuid5(t.id, chWaits+name)

@@ -173,7 +173,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	inForce := l.pos.given.Answers
 	if a.Old { // those of questions whose tasks have not ended
 		open := answer.Unended(l.pos.pending)
-		inForce = maps.Clone(answered)
+		inForce = l.pos.given.With(answered)
 		maps.DeleteFunc(inForce, func(id string, _ any) bool { return !slices.Contains(open, id) })
 	}
 	maps.Copy(answered, inForce)
@@ -191,6 +191,10 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	}
 	if a.Old && len(ids) > 0 && len(a.Waiting)+len(a.Unknown)+len(a.Answered) == 0 {
 		a.Given = true
+	}
+	if len(a.Waiting) == 0 && !a.Old && from.found() && !l.run.nested() {
+		work, err := l.pos.hasWork()
+		a.Finished = !work && err == nil
 	}
 	if len(a.Waiting) == 0 && (!byID || a.Empty) {
 		if a.Given = a.Given || !a.Old && !byID && l.gaveBefore(cmd.Resume); !a.Given && !(a.Old && len(asked) > 0) {

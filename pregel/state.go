@@ -226,6 +226,9 @@ func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) 
 		}
 		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID,
 			Before: q.Before, Filter: q.Filter, Limit: q.Limit}
+		if len(target.migrations) > 0 {
+			s = &listedOnce{Saver: s}
+		}
 		for saved, err := range s.List(ctx, query) {
 			if err != nil {
 				yield(nil, err)

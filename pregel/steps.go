@@ -154,7 +154,7 @@ func (b *bodies) addCalls(records, writes []answer.Write) {
 		b.add(strings.TrimPrefix(body, "~"+push+", "), calls[path])
 		return calls[path]
 	}
-	made := callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, free: map[string]int{}}
+	made := noCalls()
 	eachRecord(records, func(of answer.Write, record map[string]any) {
 		name, asked := record["asked"].(string)
 		if c := at(of.Path); asked && c != nil {
@@ -347,11 +347,7 @@ func (b *bodies) list() []Step {
 			}
 		}
 		slices.SortStableFunc(steps, func(x, y *bodyStep) int { return since[x].Compare(since[y]) })
-		for i, s := range steps {
-			// The interrupt of a sleep that is over is stored until its body ends or waits again.
-			if s.Kind == StepSleep && slices.ContainsFunc(steps[i+1:], func(x *bodyStep) bool { return !since[x].Before(s.Until) }) {
-				s.State = StepDone
-			}
+		for _, s := range steps {
 			s.Node, s.Depth = node, depth
 			out = append(out, s.Step)
 			if s.path != "" {

@@ -22,7 +22,7 @@ type superstep struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	done     chan result   // of tasks that ended; the loop reads it until none is live
-	requests chan message  // that of the stepView
+	requests chan request  // that of the stepView
 	timedOut chan struct{} // likewise
 
 	queue  []*task         // ready, waiting for a slot
@@ -41,20 +41,20 @@ type superstep struct {
 	cancelled bool
 }
 
-type messageKind int
+type requestKind int
 
 const (
-	msgCall      messageKind = iota // a task calls a function
-	msgYield                        // a task waits and gives its slot back
-	msgWake                         // a task that gave its slot back wants one again
-	msgStore                        // a task needs its checkpoint stored, under Exit
-	msgRecord                       // a task needs its call recorded
-	msgWait                         // a task has come to a wait
-	msgOver                         // the wait of a task, or below it, is over
-	msgBind                         // a task takes a signal, or the end of a child, or goes on without one
-	msgFindChild                    // a task starts a child, and may have done so before
-	msgKeepChild                    // a task has started a child
-	msgExpose                       // a body exposes a value
+	reqCall      requestKind = iota // a task calls a function
+	reqYield                        // a task waits and gives its slot back
+	reqWake                         // a task that gave its slot back wants one again
+	reqStore                        // a task needs its checkpoint stored, under Exit
+	reqRecord                       // a task needs its call recorded
+	reqWait                         // a task has come to a wait
+	reqOver                         // the wait of a task, or below it, is over
+	reqBind                         // a task takes a signal, or the end of a child, or goes on without one
+	reqFindChild                    // a task starts a child, and may have done so before
+	reqKeepChild                    // a task has started a child
+	reqExpose                       // a body exposes a value
 )
 
 // result tells how a task ended.
@@ -67,15 +67,15 @@ type result struct {
 // resultsWaiting is the buffer for results that the loop has not read.
 const resultsWaiting = 64
 
-type message struct {
-	kind    messageKind
+type request struct {
+	kind    requestKind
 	task    *task
 	call    *callSpec
 	number  int
 	reply   chan *task
 	grant   chan struct{}
 	stored  chan error
-	now     bool // of msgRecord: see loop.recordCall
+	now     bool // of reqRecord: see loop.recordCall
 	wait    *reached
 	child   *childStart
 	exposed *exposed
@@ -157,18 +157,18 @@ func (s *superstep) drain() {
 	}
 }
 
-// refuse answers a message after the loop panicked.
-func (s *superstep) refuse(m message) {
+// refuse answers a request after the loop panicked.
+func (s *superstep) refuse(m request) {
 	switch m.kind {
-	case msgCall:
+	case reqCall:
 		t := s.prep.called(m.task, m.number, m.call)
 		t.done.resolve(nil, errLoopPanicked)
 		m.reply <- t
-	case msgWake:
+	case reqWake:
 		close(m.grant)
-	case msgStore, msgRecord, msgWait, msgOver, msgBind, msgFindChild, msgKeepChild, msgExpose:
+	case reqStore, reqRecord, reqWait, reqOver, reqBind, reqFindChild, reqKeepChild, reqExpose:
 		m.stored <- errLoopPanicked
-	case msgYield:
+	case reqYield:
 	}
 }
 
@@ -248,34 +248,34 @@ func (s *superstep) start() {
 	}
 }
 
-func (s *superstep) handle(m message) {
+func (s *superstep) handle(m request) {
 	switch m.kind {
-	case msgCall:
+	case reqCall:
 		m.reply <- s.accept(m.task, m.number, m.call)
-	case msgYield:
+	case reqYield:
 		s.slots++
 		s.yielded++
-	case msgStore:
+	case reqStore:
 		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
-	case msgWait:
+	case reqWait:
 		m.stored <- guard(func() error { return s.l.reach(m.wait) })
-	case msgOver:
+	case reqOver:
 		m.stored <- guard(func() error { return s.l.passWait(m.task, m.wait) })
-	case msgExpose:
+	case reqExpose:
 		m.stored <- guard(func() error { return s.l.expose(m.exposed) })
-	case msgBind:
+	case reqBind:
 		m.stored <- guard(func() error { return s.l.bind(m.wait) })
-	case msgFindChild:
+	case reqFindChild:
 		err := s.l.findChild(m.child)
 		if err != nil {
 			s.mismatched(m.task, err)
 		}
 		m.stored <- err
-	case msgKeepChild:
+	case reqKeepChild:
 		m.stored <- guard(func() error { return s.l.keepChild(m.task, m.child) })
-	case msgRecord:
+	case reqRecord:
 		m.stored <- guard(func() error { return s.l.recordCall(m.task, m.now) })
-	case msgWake:
+	case reqWake:
 		if s.stopped {
 			s.slots--
 			s.yielded--
@@ -375,7 +375,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	if len(list) == 0 {
 		return nil
 	}
-	if err := errors.Join(l.keepPassed(t), l.adopt(t, list), l.keepProgress(t, list)); err != nil {
+	if err := errors.Join(l.adopt(t, list), l.keepProgress(t, list)); err != nil {
 		return err
 	}
 	if err := l.recordAsked(t); err != nil {
@@ -387,7 +387,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	}
 	report := func() { l.view.emitWrites(t, record, false) }
 	if l.run.exits() {
-		l.view.hold(report)
+		l.view.reportOnceStored(report)
 		return nil
 	}
 	if l.saves.pipe != nil {
@@ -436,7 +436,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}
-		if perr := errors.Join(l.keepPassed(t), l.putWrites(t, t.id, stored)); perr != nil {
+		if perr := l.putWrites(t, t.id, stored); perr != nil {
 			s.fail(perr)
 		}
 	}
@@ -520,7 +520,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		}
 		if !known && l.pos.tasks.get(t.id) == nil {
 			if int64(n) < caller.former.Load() { // the attempt before failed, and took another way
-				caller.sawError.CompareAndSwap(0, int64(n)+1)
+				caller.saw.add(sawError{n, anotherWay})
 			}
 			at, _ := slices.BinarySearchFunc(caller.unrecorded, n+1, func(x *task, n int) int { return cmp.Compare(x.number, n) })
 			caller.unrecorded = slices.Insert(caller.unrecorded, at, t)
@@ -543,12 +543,12 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		t.done.resolve(returned(t.writes))
 		return t
 	}
-	switch list, err := l.held(s.ctx, t); {
+	switch list, err := l.stillWaiting(s.ctx, t); {
 	case err != nil:
 		t.done.resolve(nil, err)
 		return t
 	case len(list) > 0:
-		if err := s.hold(t, list); err != nil {
+		if err := s.keepWaiting(t, list); err != nil {
 			s.fail(err)
 		}
 		return t

@@ -2,10 +2,14 @@ package pregel
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
 )
@@ -54,9 +58,10 @@ type task struct {
 	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
 	calls, subgraphs, asked, waited, children atomic.Int64
 	exposed                                   counts
-	// sawError is 1 more than the calls that the body had made when it first saw an error; 0: it saw none.
-	// former are the most calls that an earlier attempt of this run made.
-	sawError, former atomic.Int64
+	// saw are the errors that the body has seen in the attempt under way. former are the most calls that an
+	// earlier attempt of this run made.
+	saw    sawErrors
+	former atomic.Int64
 }
 
 // where returns the path of t. That of a packet's task is made on demand.
@@ -76,11 +81,20 @@ func (t *task) reset() {
 	t.waited.Store(0)
 	t.children.Store(0)
 	t.exposed.reset()
-	t.sawError.Store(0)
+	t.saw.reset()
 }
 
-// seesError notes that the body gets an error, of a call, a question or a graph inside.
-func (t *task) seesError() { t.sawError.CompareAndSwap(0, t.calls.Load()+1) }
+// seesError notes that the body gets an error of its nth call, question, wait or graph inside. An error with another
+// text is another one: the body may take another way for it.
+func (t *task) seesError(of string, nth int, err error) {
+	of = fmt.Sprint(of, " ", nth)
+	if errors.Is(err, ErrInterrupted) { // an answer may become an error
+		of += " waits"
+	} else {
+		of = fmt.Sprintf("%s %016x", of, xxh3.HashString(err.Error()))
+	}
+	t.saw.add(sawError{int(t.calls.Load()), of})
+}
 
 // checkpointsAround are the checkpoints of a task's graph and of those around it. Only
 // graphs inside need the map, so it is made on demand.

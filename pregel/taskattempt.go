@@ -30,7 +30,7 @@ type stepView struct {
 	sent func() any
 
 	ctx      context.Context
-	requests chan<- message  // of running tasks
+	requests chan<- request  // of running tasks
 	stepOver <-chan struct{} // closed when the loop stops reading requests
 	// timedOut is closed when the superstep took too long: tasks that do not
 	// listen to their context are left behind. It is nil without a bound.
@@ -38,8 +38,8 @@ type stepView struct {
 	limited  bool // the number of running tasks is
 }
 
-// tell sends a message to the superstep. It returns false if the superstep has ended.
-func (s *stepView) tell(m message) bool {
+// tell sends a request to the superstep. It returns false if the superstep has ended.
+func (s *stepView) tell(m request) bool {
 	select {
 	case s.requests <- m:
 		return true

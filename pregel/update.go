@@ -486,14 +486,12 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 		at.CheckpointID = u.saved.Parent.CheckpointID
 	}
 	note := u.note(cp, stepOf(u.md)+1)
-	note.Version = versionOf(u.saved.Note)      // and its version
-	if g := u.g; g.MigratesFrom(note.Version) { // and what is left to run, by the names of that
-		note.Next = nil
-		if u.saved.Note == nil {
-			note = nil
-		} else {
-			note.Next = slices.Clone(u.saved.Note.Next)
-		}
+	note.Version = versionOf(u.saved.Note) // and its version
+	switch {
+	case u.saved.Note != nil: // and what is left to run, by the names of that, also nodes that the graph does not have
+		note.Next = slices.Clone(u.saved.Note.Next)
+	case u.g.MigratesFrom(""):
+		note = nil
 	}
 	out, err := u.putCopy(ctx, at, stored, md, note)
 	made, err := u.answer(out, err)

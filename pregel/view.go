@@ -14,10 +14,10 @@ import (
 // view shows a run to its audience. It only reads pos.
 type view struct {
 	audience
-	run    *runConfig
-	pos    *position
-	output Keys
-	held   []func() // events about interrupts that wait until they are stored
+	run     *runConfig
+	pos     *position
+	output  Keys
+	reports []func() // events about interrupts that wait until they are stored
 	// waiting are the interrupts the outermost graph ended with, in the order of
 	// their tasks.
 	waiting []Interrupt
@@ -27,6 +27,7 @@ type view struct {
 type audience struct {
 	stream   *stream
 	inner    *stream     // graphs inside report to it; nil if they do not
+	tasks    *stream     // they report their tasks to it, and it passes those on to inner; nil if they report to inner alone
 	custom   *stream     // takes the values that tasks emit; nil if they are not shown
 	queue    *eventQueue // nil if nobody streams, or who does is called with each event
 	messages *messageLog // nil if nobody streams messages
@@ -39,7 +40,7 @@ func (v *view) setStream(s *stream, q *eventQueue) {
 	var outer audience
 	if v.run.nested() {
 		outer = v.run.parent.step.Get().audience
-		own.parent, v.inner = outer.inner, outer.inner
+		own.parent, v.inner, v.tasks = cmp.Or(outer.tasks, outer.inner), outer.inner, outer.tasks
 		if v.queue == nil {
 			v.queue = outer.queue
 		}
@@ -47,16 +48,19 @@ func (v *view) setStream(s *stream, q *eventQueue) {
 			v.custom = outer.custom
 		}
 	}
-	if v.run.opts.Subgraphs {
-		v.inner = own
+	switch {
+	case v.run.opts.Subgraphs:
+		v.inner, v.tasks = own, nil
+	case v.run.opts.SubgraphTasks && own.wants(ModeTasks):
+		v.tasks = &stream{modes: []Mode{ModeTasks}, put: s.put, parent: own.parent}
 	}
 	if v.custom.wants(ModeMessages) {
 		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
 	}
 }
 
-// hold keeps a report about a question until it is stored.
-func (v *view) hold(report func()) { v.held = append(v.held, report) }
+// reportOnceStored keeps a report about a question until it is stored.
+func (v *view) reportOnceStored(report func()) { v.reports = append(v.reports, report) }
 
 // waitFor notes the questions that the outermost graph ends with.
 func (v *view) waitFor(asked []Interrupt) { v.waiting = asked }

@@ -33,10 +33,11 @@ type Wait struct {
 	Child, ChildGraph string
 }
 
-// Sleep ends the run, and returns nil when the thread goes on after d. Like Ask it returns an
-// *InterruptError until then, which the node must return, and the node runs again from its start.
-// The instant is fixed when the Sleep is first reached, and stored: a crash, a retry or a restart does
-// not begin it anew. Sleeps of a node are told apart by their order.
+// Sleep ends the run, and returns nil when the thread goes on after d. Like Ask it returns an *InterruptError
+// until then, which the node must return, and the node runs again from its start. The instant is fixed when the
+// Sleep is first reached, and stored: a crash, a retry or a restart does not begin it anew. When it returns
+// nil, that is stored as well: no clock that is set back begins it again. Under Exit both are stored with the
+// checkpoint that the node runs from. Sleeps of a node are told apart by their order.
 //
 // A thread that sleeps needs no process. A run of a queue is claimed when it is due; without a queue
 // Result.Waits says what the thread waits for, and Recover, or a run with nil, goes on with it
@@ -59,10 +60,32 @@ func SleepUntil(ctx context.Context, t time.Time) error {
 
 func sleepUntil(ctx context.Context, until func(now time.Time) time.Time) error {
 	w, err := reachWait(ctx, Wait{}, until)
+	if err == nil && w.over {
+		err = w.pass()
+	}
 	if err != nil {
 		return fmt.Errorf("sleep: %w", err)
 	}
 	return w.open()
+}
+
+// pass stores that the wait is over, in the records of its task and of those around, which wait for it as well.
+// When it returns nil, the body goes on, and so do bodies that run again, whatever the clock and the inbox say.
+func (w *reached) pass() error {
+	for x := w.anchor; x != nil; {
+		step := x.step.Get()
+		run := step.run.Get()
+		if run.saver != nil {
+			if err := step.ask(request{kind: reqOver, task: x.task, wait: w, stored: make(chan error, 1)}); err != nil {
+				return err
+			}
+			if err := step.pipe.flush(); err != nil {
+				return err
+			}
+		}
+		x = run.parent
+	}
+	return nil
 }
 
 // reached is a wait that a body has come to.
@@ -70,7 +93,8 @@ type reached struct {
 	at     *taskAttempt // the body
 	anchor *taskAttempt // the task that the wait is recorded with; see taskAttempt.anchor
 	until  func(now time.Time) time.Time
-	n      int // its ordinal in the body
+	n      int      // its ordinal in the body
+	place  []string // of the body below anchor
 
 	Wait
 	over  bool   // its instant has passed
@@ -104,14 +128,14 @@ func reachWait(ctx context.Context, what Wait, until func(now time.Time) time.Ti
 		place = append(slices.Clip(place), what.Child)
 	}
 	what.ID = answer.WaitID(anchor.task.ns, place, n)
-	w := &reached{at: r, anchor: anchor, until: until, n: n, Wait: what}
-	return w, w.ask(msgWait)
+	w := &reached{at: r, anchor: anchor, until: until, n: n, place: place, Wait: what}
+	return w, w.ask(reqWait)
 }
 
 // ask asks the loop of the anchor for something about the wait.
-func (w *reached) ask(kind messageKind) error {
+func (w *reached) ask(kind requestKind) error {
 	step := w.anchor.step.Get()
-	return step.ask(message{kind: kind, wait: w, stored: make(chan error, 1)})
+	return step.ask(request{kind: kind, wait: w, stored: make(chan error, 1)})
 }
 
 // open is what the body gets if the wait is not over.
@@ -119,7 +143,6 @@ func (w *reached) open() error {
 	if w.over {
 		return nil
 	}
-	w.at.task.seesError()
 	value := map[string]any{"wait": "sleep"}
 	if w.Signal != "" {
 		value["wait"], value["signal"] = "signal", w.Signal
@@ -130,7 +153,9 @@ func (w *reached) open() error {
 	if !w.Until.IsZero() {
 		value["until"] = w.Until.Format(time.RFC3339Nano)
 	}
-	return &InterruptError{Interrupts: []Interrupt{{ID: w.ID, Value: value}}}
+	waits := &InterruptError{Interrupts: []Interrupt{{ID: w.ID, Value: value}}}
+	w.at.task.seesError("wait", w.n, waits)
+	return waits
 }
 
 // waitOf reads an interrupt that is a wait.
@@ -174,16 +199,15 @@ func (w Wait) isOver(now time.Time) bool { return !w.Until.IsZero() && !w.Until.
 // waitsReached are the waits that tasks of a superstep have come to, in this and in earlier runs.
 type waitsReached struct {
 	until map[string]time.Time // by the id of the wait; zero if it has no instant
+	// awaited are the names of signals by the ids of the waits for them; "" for other waits.
+	awaited map[string]string
 	// before is how many recoveries had begun from the checkpoint when a task that one of them ran came to
 	// another wait. They got somewhere, and do not count any more.
 	before int
-	// bound is how Receives, and waits for children, ended, by the id of the wait. over are those, and such waits
-	// below tasks that ended.
+	// bound is how Receives, and waits for children, ended, by the id of the wait. over are those, sleeps that
+	// are over, and such waits below tasks.
 	bound map[string]*bound
 	over  map[string]bool
-	// passed are the sleeps that were over when a body came to them, by its task, and that no record says so of yet. One that a
-	// record is of is in over.
-	passed map[string][]string
 	// children are those that were started, by thread.
 	children map[string]childRecord
 	// threads are those whose runs came to the waits, or went on with them, as threadMark has them.
@@ -250,7 +274,10 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 		}
 		if id, ok := record["id"].(string); ok {
 			micros, _ := record["until"].(int64)
-			w.note(id, micros)
+			signal, _ := record["signal"].(string)
+			if w.note(id, micros); record["n"] != nil { // the first builds did not say it
+				w.awaits(id, signal)
+			}
 		}
 		if x, ok := exposedOf(record); ok {
 			w.expose(x)
@@ -285,12 +312,44 @@ func (w *waitsReached) note(id string, micros int64) {
 	}
 }
 
+// awaits notes what signal a wait is for; "" is none.
+func (w *waitsReached) awaits(id, signal string) {
+	if w.awaited == nil {
+		w.awaited = map[string]string{}
+	}
+	w.awaited[id] = signal
+}
+
 // now is the time by which waits are over: UTC, in whole microseconds.
 func (r *runConfig) now() time.Time { return r.env().Now().UTC().Truncate(time.Microsecond) }
+
+// isOther reports whether what is recorded with the id of a wait is another wait: the body was changed since,
+// or has taken another way. A signal that was taken, and the end of a child, are for a wait with a time-out and
+// for one without.
+func (w *waitsReached) isOther(r *reached, timed bool) bool {
+	until, known := w.until[r.ID]
+	signal, says := w.awaited[r.ID]
+	switch how := w.bound[r.ID]; {
+	case !known:
+		return w.over[r.ID] && r.Signal != "" // a sleep that was over when it was first reached
+	case says && signal != r.Signal:
+		return true
+	case how != nil && (how.signal != nil || how.end != nil):
+		return false
+	}
+	return until.IsZero() == timed
+}
 
 // reach fixes the instant of a wait, if it is not fixed yet.
 func (l *loop) reach(w *reached) error {
 	now := l.run.now()
+	first := w.until(now)
+	timed := !first.IsZero()
+	for _, other := range [...]string{fmt.Sprintf("%q", w.Signal), fmt.Sprintf("%q %t", w.Signal, timed)} {
+		if l.pos.waits.isOther(w, timed) {
+			w.ID = answer.WaitID(w.anchor.task.ns, append(slices.Clip(w.place), other), w.n)
+		}
+	}
 	until, known := l.pos.waits.until[w.ID]
 	isSleep := w.Signal == "" && w.Child == ""
 	if isSleep && l.pos.waits.over[w.ID] { // whatever the clock says now
@@ -298,12 +357,11 @@ func (l *loop) reach(w *reached) error {
 		return nil
 	}
 	if !known {
-		if until = w.until(now); !until.IsZero() {
+		if until = first; !until.IsZero() {
 			until = until.UTC().Truncate(time.Microsecond)
 		}
 		if w.Until = until; isSleep && w.isOver(now) {
 			w.over = true
-			l.pos.waits.wake(w)
 			return nil
 		}
 		micros := int64(0)
@@ -318,70 +376,33 @@ func (l *loop) reach(w *reached) error {
 		if w.Child != "" {
 			record["child"] = w.Child
 		}
-		if err := l.recordWait(w.anchor.task, w.ID, record); err != nil {
+		if err := l.recordForGood(w.anchor.task, w.ID, record); err != nil { // how it ends may be stored before the run is
 			return err
 		}
 		l.pos.waits.by(mark)
 		l.pos.waits.note(w.ID, micros)
+		l.pos.waits.awaits(w.ID, w.Signal)
 	}
 	w.Until = until
 	w.over, w.bound = w.isOver(now), l.pos.waits.bound[w.ID]
-	if isSleep && w.over {
-		l.pos.waits.wake(w)
-	}
 	return nil
 }
-
-// wake notes that a sleep is over. Its body goes on, and so do those that run it again, though the clock be set back.
-func (w *waitsReached) wake(s *reached) {
-	w.pass(s.ID)
-	if w.passed == nil {
-		w.passed = map[string][]string{}
-	}
-	w.passed[s.anchor.task.id] = append(w.passed[s.anchor.task.id], s.ID)
-}
-
-// keepPassed stores which sleeps of t are over, with what t leaves that has come behind them and has not ended.
-func (l *loop) keepPassed(t *task) error {
-	for _, id := range l.pos.waits.passed[t.id] {
-		op, err := l.waitOp(t, overRecord(id), map[string]any{"over": id})
-		if err != nil {
-			return err
-		}
-		if op != nil {
-			l.saves.submit(op, false)
-		}
-	}
-	delete(l.pos.waits.passed, t.id)
-	return nil
-}
-
-// overRecord names the record that a wait is over.
-func overRecord(id string) string { return id + " over" }
 
 // recordWait stores a record about waits of t under a name. It is a barrier: no interrupt is stored of a wait
 // that has no record.
 func (l *loop) recordWait(t *task, name string, record map[string]any) error {
-	op, err := l.waitOp(t, name, record)
-	if err != nil || op == nil {
-		return err
-	}
-	op.barrier = true
-	l.saves.submit(op, false)
-	return nil
-}
-
-// waitOp is the save of a record about waits of t under a name; nil if nothing is stored yet.
-func (l *loop) waitOp(t *task, name string, record map[string]any) (*saveOp, error) {
 	id, err := uuid5(t.id, chWaits+name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	encoded, err := l.pos.record(&l.saves.enc, t, id, []write{{chWaits, record}})
 	if err != nil || len(encoded) == 0 {
-		return nil, err
+		return err
 	}
-	return l.saves.writesOp(t.name, l.pos.here(), encoded, id, t.pathStr), nil
+	op := l.saves.writesOp(t.name, l.pos.here(), encoded, id, t.pathStr)
+	op.barrier = true
+	l.saves.submit(op, false)
+	return nil
 }
 
 // lookAtWaits finds out whether the run goes on with a thread that has waits.
@@ -396,9 +417,9 @@ func (l *loop) lookAtWaits() {
 	l.run.answered = answer.Untaken(l.pos.pending) >= 0
 }
 
-// held are the interrupts that t keeps without being run: it waits, and neither is one of its waits over,
+// stillWaiting are the interrupts that t keeps without being run: it waits, and neither is one of its waits over,
 // nor has one of its questions an answer. They are none if t is to run.
-func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
+func (l *loop) stillWaiting(ctx context.Context, t *task) ([]Interrupt, error) {
 	if !l.run.waits || l.pos.stepped || l.pos.reruns() || l.run.saver == nil {
 		return nil, nil
 	}
@@ -409,7 +430,7 @@ func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
 	}
 	answers := answer.Of(l.pos.pending)
 	list := s.Waiting(t.ns, answers.Taken(t.id))
-	for _, in := range slices.Concat(list, l.pos.interruptsBelow(t)) {
+	for _, in := range slices.Concat(list, l.pos.asked.below(t)) {
 		w, isWait := waitOf(in)
 		_, ready := l.run.resumeMap[in.ID]
 		ready = ready || l.run.answered
@@ -431,37 +452,8 @@ func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
 	return list, nil
 }
 
-// interruptsBelow are the interrupts that functions called by the body of t, or below, have stored, and
-// that have not ended. A body that makes several calls returns the interrupts of one.
-func (p *position) interruptsBelow(t *task) (list []Interrupt) {
-	statuses, order := answer.Statuses(p.pending)
-	paths := map[string]string{}
-	for _, w := range p.pending {
-		paths[w.TaskID] = w.Path
-	}
-	for _, id := range order {
-		if len(statuses[id].Pending()) > 0 && isBelow(paths[id], t.pathStr) {
-			list = append(list, statuses[id].Pending()...)
-		}
-	}
-	return list
-}
-
-// isBelow reports whether path is that of a call that the task at caller makes, or a function that it calls.
-func isBelow(path, caller string) bool {
-	for {
-		body, _, ok := pathOfBody(path)
-		if !ok {
-			return false
-		}
-		if path = body[len("~"+push+", "):]; path == caller {
-			return true
-		}
-	}
-}
-
-// hold ends a task that is held as if it had run and come to its waits again.
-func (s *superstep) hold(t *task, list []Interrupt) error {
+// keepWaiting ends a task that still waits as if it had run and come to its waits again.
+func (s *superstep) keepWaiting(t *task, list []Interrupt) error {
 	l := s.l
 	if err := l.adopt(t, list); err != nil {
 		return err
@@ -487,7 +479,7 @@ func (s *superstep) hold(t *task, list []Interrupt) error {
 	}
 	report := func() { l.view.emitWrites(t, record, false) }
 	if l.run.exits() {
-		l.view.hold(report)
+		l.view.reportOnceStored(report)
 	} else {
 		report()
 	}
@@ -505,7 +497,7 @@ func (s *superstep) waits(t *task, list []Interrupt) {
 // withWaitsBelow adds the waits of functions that t calls, which its body may not have returned, to the
 // interrupts that it returned.
 func (p *position) withWaitsBelow(t *task, list []Interrupt) []Interrupt {
-	for _, in := range p.interruptsBelow(t) {
+	for _, in := range p.asked.below(t) {
 		known := slices.ContainsFunc(list, func(x Interrupt) bool { return x.ID == in.ID })
 		if answer.IsWait(in) && !known {
 			list = append(list, in)

@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-// TestRefuseWaiting: with RefuseWaiting new input on a thread that waits is refused and nothing of it is stored,
-// whatever the thread waits for; without it, and on any other thread, it is taken.
+// TestRefuseWaiting: with RefuseWaiting, of a run or of its graph, new input on a thread that waits is refused and
+// nothing of it is stored, whatever the thread waits for; without it, and on any other thread, it is taken.
 func TestRefuseWaiting(t *testing.T) {
 	ask := func(ctx context.Context, _ any) (any, error) {
 		answer, err := pregel.Ask(ctx, "more?")
@@ -28,20 +28,20 @@ func TestRefuseWaiting(t *testing.T) {
 			return state().Node("n", func(context.Context, any) (any, error) { return map[string]any{"log": []any{"ran"}}, nil }).Edge(graph.Start, "n").Compile(o)
 		},
 	} {
-		for _, langGraph := range []bool{false, true} {
-			g := must(g(graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph}))
-			at, refuses := pregel.Thread("t"), pregel.RunOptions{RefuseWaiting: true}
+		for _, way := range []struct{ langGraph, always bool }{{}, {langGraph: true}, {always: true}, {true, true}} {
+			g := must(g(graph.Options{Saver: memory.New(memory.Options{}), LangGraph: way.langGraph, RefuseWaiting: way.always}))
+			at, refuses := pregel.Thread("t"), pregel.RunOptions{RefuseWaiting: !way.always}
 			input := func(s string) map[string]any { return map[string]any{"log": []any{s}} }
 			must(g.Invoke(t.Context(), at, input("first"), refuses)) // no thread waits yet
 			before := must(g.GetState(t.Context(), at))
 			if _, err := g.Invoke(t.Context(), at, input("second"), refuses); !errors.Is(err, pregel.ErrWaiting) {
-				t.Errorf("%s, LangGraph %v: %v", name, langGraph, err)
+				t.Errorf("%s, %+v: %v", name, way, err)
 			}
 			if after := must(g.GetState(t.Context(), at)); after.Address.CheckpointID != before.Address.CheckpointID || len(after.Interrupts) != len(before.Interrupts) {
-				t.Errorf("%s, LangGraph %v: %v waits, %v before", name, langGraph, after.Address, before.Address)
+				t.Errorf("%s, %+v: %v waits, %v before", name, way, after.Address, before.Address)
 			}
-			if _, err := g.Invoke(t.Context(), at, input("third")); err != nil {
-				t.Errorf("%s, LangGraph %v: without RefuseWaiting: %v", name, langGraph, err)
+			if _, err := g.Invoke(t.Context(), at, input("third")); way.always && !errors.Is(err, pregel.ErrWaiting) || !way.always && err != nil {
+				t.Errorf("%s, %+v: without RunOptions.RefuseWaiting: %v", name, way, err)
 			}
 			resume := any(pregel.Command{Resume: "yes"})
 			if name == "a breakpoint" {
@@ -49,7 +49,7 @@ func TestRefuseWaiting(t *testing.T) {
 			}
 			must(g.Invoke(t.Context(), at, resume, refuses))
 			if _, err := g.Invoke(t.Context(), at, input("fourth"), refuses); err != nil {
-				t.Errorf("%s, LangGraph %v: on a thread that is done: %v", name, langGraph, err)
+				t.Errorf("%s, %+v: on a thread that is done: %v", name, way, err)
 			}
 		}
 	}

@@ -143,6 +143,7 @@ func collect(ctx context.Context, m Model, r Request, show func(message.Chunk) e
 	if answer.Type != message.TypeAI {
 		return message.Message{}, ErrNoAnswer
 	}
+	message.Metered(ctx, answer)
 	all, _ := message.Repair(append(slices.Clip(r.Messages), answer), message.Rules{Open: true})
 	return all[len(all)-1], nil
 }

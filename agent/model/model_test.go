@@ -185,3 +185,21 @@ func TestCallRepairs(t *testing.T) {
 		}
 	}
 }
+
+// TestMeter: an answer is given to the meter of its context, and to the meters around that one, whoever asks.
+func TestMeter(t *testing.T) {
+	answer := message.AI("It rains.")
+	answer.Usage = &message.Usage{InputTokens: 3, OutputTokens: 4, TotalTokens: 7}
+	var inner, outer []int64
+	metered := message.WithMeter(ctx, func(_ context.Context, m message.Message) { outer = append(outer, m.Usage.TotalTokens) })
+	metered = message.WithMeter(metered, func(_ context.Context, m message.Message) { inner = append(inner, m.Usage.TotalTokens) })
+	m := model.NewScripted(model.Answer{Message: answer}, model.Answer{Message: answer}, model.Fail(errors.New("busy")))
+	for i, call := range []func(context.Context, model.Model, model.Request) (message.Message, error){model.Call, model.Collect, model.Call} {
+		if _, err := call(metered, m, ask("weather?")); (err != nil) != (i == 2) {
+			t.Fatal(err)
+		}
+	}
+	if len(inner) != 2 || len(outer) != 2 || inner[0] != 7 || outer[1] != 7 {
+		t.Errorf("the meters have %v and %v", inner, outer)
+	}
+}

@@ -155,6 +155,7 @@ var kinds = []struct {
 	{pregel.ErrInvalidUpdate, "InvalidUpdateError"},
 	{pregel.ErrConflict, "ConflictError"},
 	{pregel.ErrNoInterrupt, "NoInterruptError"},
+	{pregel.ErrWaiting, "WaitingError"},
 }
 
 // FailureOf is err as clients see it. The failure of a node is told as the node returned it.

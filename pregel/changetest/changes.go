@@ -3,11 +3,13 @@ package changetest
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // program is a changed program. ran counts the functions of the program that began.
@@ -31,6 +33,7 @@ type plan struct {
 	version    string
 	migrations []pregel.Migration
 	body       func(ctx context.Context) error
+	waits      map[string]func(ctx context.Context) error // of nodes that wait
 	inner      func(ran *atomic.Int64) (*pregel.Graph, error)
 }
 
@@ -42,8 +45,8 @@ func (p *plan) name(node string) string {
 }
 
 // newer makes a program with the state S, whose worker takes a P.
-func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
-	return func(s saver.Saver) (*program, error) {
+func newer[S, P any](p plan) maker {
+	return func(s saver.Saver, items store.Store) (*program, error) {
 		ran := new(atomic.Int64)
 		if p.inner == nil {
 			p.inner = innerOf[inside]("check")
@@ -58,7 +61,7 @@ func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
 			asks = p.asks
 		}
 		var nodes []string
-		for _, node := range []string{"take", "price", "slow", "ask", "ship", "body", "pack", "inner", "record"} {
+		for _, node := range []string{"take", "price", "slow", "ask", "ship", "body", "pack", "inner", "nap", "hear", "doze", "talk", "record"} {
 			name := p.name(node)
 			if name == "-" || node == "record" && !p.split {
 				continue
@@ -74,6 +77,10 @@ func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
 					ran.Add(1)
 					var err error
 					switch {
+					case p.waits[node] != nil:
+						err = p.waits[node](ctx)
+					case waits[node] != nil:
+						err = waits[node](ctx)
 					case node == "body" && p.body != nil:
 						err = p.body(ctx)
 					case name == asks || node == "body":
@@ -111,7 +118,8 @@ func newer[S, P any](p plan) func(s saver.Saver) (*program, error) {
 			b.Node(n, func(context.Context, *S) (graph.Update, error) { ran.Add(1); return nil, nil }).Edge(last, n)
 			last = n
 		}
-		g, err := b.Compile(graph.Options{Name: "orders", Saver: s, InterruptBefore: p.breaks, Version: p.version, Migrations: p.migrations})
+		g, err := b.Compile(graph.Options{Name: "orders", Saver: s, Store: items, InterruptBefore: p.breaks, Version: p.version, Migrations: p.migrations,
+			Env: pregel.Environment{Now: func() time.Time { return time.Now().Add(later) }}})
 		if err != nil {
 			return nil, err
 		}
@@ -135,12 +143,18 @@ func innerOf[I any](second string) func(ran *atomic.Int64) (*pregel.Graph, error
 	}
 }
 
+// later is when the changed programs run: sleeps of the old one are over.
+const later = 4 * time.Hour
+
+// maker makes a changed program.
+type maker func(s saver.Saver, items store.Store) (*program, error)
+
 // change is one change of the old program.
 type change struct {
 	name string
-	make func(s saver.Saver) (*program, error)
+	make maker
 	// without is the program without its migrations; nil if it has none.
-	without func(s saver.Saver) (*program, error)
+	without maker
 }
 
 // migrating is a change to the state S with a migration, and the worker's argument P.
@@ -356,6 +370,10 @@ var changes = []change{
 	{"another input of a call", newer[state, parcel](plan{body: charges("charge", "three")}), nil},
 	{"another call", newer[state, parcel](plan{body: charges("pay", int32(3))}), nil},
 	{"no call", newer[state, parcel](plan{}), nil},
+	{"rename the nodes that wait", newer[state, parcel](names("nap", "rest", "hear", "listen")), nil},
+	{"another order of waits", newer[state, parcel](plan{waits: otherWaits}), nil},
+	{"no waits", newer[state, parcel](plan{waits: noWaits}), nil},
+	{"another type of a signal", newer[state, parcel](plan{waits: otherType}), nil},
 	{"another type inside", newer[state, parcel](plan{inner: innerOf[insideOther]("check")}), nil},
 	migrating[retyped, parcel]("another type, with a migration", pregel.Migration{Values: inLists}),
 	migrating[retypedWrite, parcel]("another type of what is appended, with a migration", pregel.Migration{Values: numbered, Write: numberedWrite}),

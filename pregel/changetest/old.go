@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/savertest"
+	"github.com/stele-go/stele/store"
 )
 
 // state is the state of the old program.
@@ -50,8 +52,10 @@ var left = []struct {
 	stop    string // the node whose process dies, or that fails
 	fails   bool
 	o       pregel.RunOptions
-	cut     int  // the step whose checkpoint is not stored; 0: none
-	unnoted bool // as LangGraph stores it
+	cut     int    // the step whose checkpoint is not stored; 0: none
+	unnoted bool   // as LangGraph stores it
+	again   string // what it is run with once more, two hours later: "answer", or "nil"
+	signal  any    // is sent to it
 }{
 	{id: "asked", way: "both"},
 	{id: "at the input", way: "both", stop: "take"},
@@ -68,16 +72,30 @@ var left = []struct {
 	{id: "without a note", way: "both", unnoted: true},
 	{id: "without a note, cut off", way: "late", stop: "slow", unnoted: true},
 	{id: "without a note, done", way: "none", unnoted: true},
+	{id: "asleep", way: "nap"},
+	{id: "without a signal", way: "hear"},
+	{id: "with its signal", way: "hear", signal: "now"},
+	{id: "with a signal of another type", way: "hear", signal: 7},
+	{id: "slept, and without a signal", way: "doze", again: "nil"},
+	{id: "slept, and cut off", way: "doze", again: "nil", stop: "doze"},
+	{id: "answered, and asks again", way: "talk", again: "answer"},
+	{id: "answered, and cut off", way: "talk", again: "answer", stop: "talk"},
 }
 
 // Old leaves a thread in each state, each with prefix before its id.
 func Old(t *testing.T, s saver.Saver, prefix string) {
 	t.Helper()
+	none, err := store.NewMemory(store.Options{}) // nobody sends a signal to this program
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
 	for _, l := range left {
 		ctx, die := context.WithCancel(t.Context())
-		g, err := old(&cutting{s, l.cut, l.unnoted}, func(node string) error {
+		late, runs := time.Duration(0), 1
+		g, err := old(&cutting{s, l.cut, l.unnoted}, none, func() time.Time { return time.Now().Add(late) }, func(node string) error {
 			switch {
-			case node != l.stop:
+			case node != l.stop || l.again != "" && runs == 1:
 				return nil
 			case l.fails:
 				return errors.New("it fails")
@@ -90,7 +108,19 @@ func Old(t *testing.T, s saver.Saver, prefix string) {
 		}
 		o := l.o
 		o.MaxConcurrency, o.Durability = 1, pregel.Sync // so that the same tasks have ended each time
-		_, err = g.Run(ctx, pregel.Thread(prefix+l.id), state{Way: l.way, To: "Ada", Count: 3, Lines: []string{"in"}}, o)
+		at := pregel.Thread(prefix + l.id)
+		_, err = g.Run(ctx, at, state{Way: l.way, To: "Ada", Count: 3, Lines: []string{"in"}}, o)
+		if l.again != "" {
+			if err != nil {
+				t.Fatalf("%s: %v", l.id, err)
+			}
+			late, runs = 2*time.Hour, 2
+			if l.again == "answer" {
+				_, err = g.Resume(ctx, at, "yes", o)
+			} else {
+				_, err = g.Continue(ctx, at, o)
+			}
+		}
 		if (err != nil) != (l.stop != "" || l.cut > 0) {
 			t.Fatalf("%s: %v", l.id, err)
 		}
@@ -116,8 +146,8 @@ func (s *cutting) PutRequest(ctx context.Context, req saver.PutRequest) (saver.C
 	return savertest.Apart(ctx, req, s.Saver.PutWrites, func(context.Context, saver.PutRequest) (saver.Config, error) { return saver.Config{}, errDead })
 }
 
-// old is the old program. at is called when a node begins.
-func old(s saver.Saver, at func(node string) error) (*graph.Graph[state], error) {
+// old is the old program. at is called when a node begins, or behind what it waits for first.
+func old(s saver.Saver, items store.Store, now func() time.Time, at func(node string) error) (*graph.Graph[state], error) {
 	inner, err := graph.For[inside]().
 		Node("read", func(_ context.Context, i *inside) (graph.Update, error) { return graph.Write(&i.Text, "read"), nil }).
 		Node("check", func(ctx context.Context, i *inside) (graph.Update, error) {
@@ -157,6 +187,8 @@ func old(s saver.Saver, at func(node string) error) (*graph.Graph[state], error)
 			return u.And(graph.Goto("inner"))
 		case "body":
 			return u.And(graph.Goto("body"))
+		case "nap", "hear", "doze", "talk":
+			return u.And(graph.Goto(o.Way))
 		}
 		return u
 	})
@@ -181,6 +213,16 @@ func old(s saver.Saver, at func(node string) error) (*graph.Graph[state], error)
 		_, err = pregel.AskFor[string](ctx, receipt)
 		return graph.Write(&o.Lines, []string{receipt}), err
 	})
+	does := func(node string, list ...func(ctx context.Context) error) {
+		b.Node(node, func(ctx context.Context, _ *state) (graph.Update, error) { return nil, inOrder(list...)(ctx) })
+	}
+	behind := func(node string) func(ctx context.Context) error {
+		return func(context.Context) error { return at(node) }
+	}
+	does("nap", sleeps)
+	does("hear", receives[string])
+	does("doze", sleeps, behind("doze"), receives[string])
+	does("talk", asks, behind("talk"), asks)
 	return b.Subgraph("inner", inner.Untyped()).Edge(graph.Start, "take").Edge("slow", "ask").Join([]string{"price", "ask"}, "ship").
-		Compile(graph.Options{Name: "orders", Version: "old", Saver: s})
+		Compile(graph.Options{Name: "orders", Version: "old", Saver: s, Store: items, Env: pregel.Environment{Now: now}})
 }

@@ -10,11 +10,17 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Run runs every change on threads that the old program left. open opens the saver again, as another
 // process does, and closes it before if it is open. It also rolls one back. Where update is set the file is written.
 func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, update bool) {
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
 	Old(t, open(t), "old/")
 	var told strings.Builder
 	for i, c := range changes {
@@ -25,9 +31,17 @@ func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, updat
 				t.Fatal(err)
 			}
 		}
-		p, err := c.make(s)
+		p, err := c.make(s, items)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
+		}
+		for _, l := range left {
+			if l.signal == nil {
+				continue
+			}
+			if err := p.g.Signal(t.Context(), prefix+l.id, signalName, l.signal); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
 		}
 		before := heads(t, s, prefix)
 		r, err := p.preflight(t.Context(), nil, saver.ThreadQuery{Prefix: prefix})
@@ -152,7 +166,7 @@ func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel
 // were stored.
 func readsAll(t *testing.T, c change, s saver.Saver, prefix string, went []string) {
 	t.Helper()
-	p, err := c.without(s)
+	p, err := c.without(s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +195,7 @@ func Preflight(t *testing.T, s saver.Saver) string {
 	t.Helper()
 	var told strings.Builder
 	for _, c := range changes {
-		p, err := c.make(nil)
+		p, err := c.make(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,8 @@ type Builder struct {
 	defaults NodeOptions
 	aliases  map[string]string // former names of keys
 	unknown  func(ctx context.Context, at pregel.Address, keys []string) error
-	strict   bool // unknown keys from outside are refused
+	inside   func(key string, v any) []string // keys that would be lost in a stored value
+	strict   bool                             // unknown keys from outside are refused
 	err      error
 }
 
@@ -90,15 +91,11 @@ func New(fields ...Field) *Builder {
 	return &Builder{schema: s, err: err}
 }
 
-func (b *Builder) fail(err error) *Builder {
+func (b *Builder) failf(nodeName, format string, args ...any) *Builder {
 	if b.err == nil {
-		b.err = err
+		b.err = &pregel.GraphError{Node: nodeName, Reason: fmt.Sprintf(format, args...)}
 	}
 	return b
-}
-
-func (b *Builder) failf(nodeName, format string, args ...any) *Builder {
-	return b.fail(&pregel.GraphError{Node: nodeName, Reason: fmt.Sprintf(format, args...)})
 }
 
 // Input names the keys a run's input may have; without it, all.
@@ -139,7 +136,7 @@ func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder
 }
 
 // lastOf is the last of the options that a call was given, if any.
-func lastOf(opts []NodeOptions) (last NodeOptions) {
+func lastOf[T any](opts []T) (last T) {
 	if n := len(opts); n > 0 {
 		last = opts[n-1]
 	}
@@ -299,6 +296,19 @@ func (b *Builder) Sequence(names ...string) *Builder {
 	return b
 }
 
+// known lists the nodes of the graph, some of them if they are many.
+func (b *Builder) known() string {
+	const most = 20
+	names := make([]string, 0, most)
+	for _, n := range b.nodes[:min(len(b.nodes), most)] {
+		names = append(names, n.name)
+	}
+	if more := len(b.nodes) - len(names); more > 0 {
+		return fmt.Sprintf("the graph has %q and %d more", names, more)
+	}
+	return fmt.Sprintf("the graph has %q", names)
+}
+
 // validate checks the names in edges, branches, targets, input and output.
 func (b *Builder) validate() error {
 	known := func(name string) bool { return b.find(name) != nil }
@@ -306,13 +316,13 @@ func (b *Builder) validate() error {
 	source := func(name string) error {
 		started = started || name == Start
 		if name != Start && !known(name) {
-			return &pregel.GraphError{Node: name, Reason: "Found edge starting at unknown node"}
+			return &pregel.GraphError{Node: name, Reason: "Found edge starting at unknown node; " + b.known()}
 		}
 		return nil
 	}
 	target := func(name string, from ...string) error {
 		if name != End && !known(name) {
-			return &pregel.GraphError{Node: name, Reason: fmt.Sprintf("Found edge ending at unknown node; it begins at %q", from)}
+			return &pregel.GraphError{Node: name, Reason: fmt.Sprintf("Found edge ending at unknown node; it begins at %q; %s", from, b.known())}
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -32,20 +33,15 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
 	}
-	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels)}
-	for _, k := range b.schema.keys {
-		if _, ok := b.schema.channels[k]; ok {
-			c.order = append(c.order, k)
-		}
-	}
+	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels), order: b.schema.stored()}
 	c.add(Start, channel.Ephemeral[any](channel.Guarded))
 	if err := c.attachNodes(); err != nil {
 		return nil, err
 	}
 	c.attachEdges()
 	spec := pregel.Spec{Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed, Migrate: c.migrate, Aliases: b.aliases,
-		CheckStored: b.unknown, Edges: c.drawn,
-		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.outputKeys()), Stream: b.schema.shown(b.schema.stored())}
+		CheckStored: b.unknown, UnknownInside: b.inside, Edges: c.drawn,
+		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.stored(b.output)), Stream: b.schema.shown(b.schema.stored())}
 	for _, n := range c.names {
 		spec.Nodes = append(spec.Nodes, c.nodes[n])
 	}
@@ -61,16 +57,10 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	return pregel.New(spec, o)
 }
 
-func (b *Builder) inputKeys() []string {
-	if len(b.input) > 0 {
-		return b.input
-	}
-	return b.schema.stored()
-}
-
-func (b *Builder) outputKeys() []string {
-	if len(b.output) > 0 {
-		return b.output
+// stored is keys, or else all that are kept in channels.
+func (b *Builder) stored(keys []string) []string {
+	if len(keys) > 0 {
+		return keys
 	}
 	return b.schema.stored()
 }
@@ -96,7 +86,7 @@ func (c *compiler) add(name string, ch channel.Channel) {
 func (c *compiler) attachNodes() error {
 	b := c.b
 	start := &pregel.Node{Name: Start, Tags: []string{pregel.TagHidden}, Triggers: []string{Start}, Reads: pregel.One(Start),
-		Writers: []pregel.Writer{b.writer(b.inputKeys())}}
+		Writers: []pregel.Writer{b.writer(b.stored(b.input))}}
 	c.names, c.nodes[Start] = []string{Start}, start
 	c.deferred = map[string]bool{}
 	nodes := slices.Clone(b.nodes)
@@ -134,18 +124,13 @@ func (c *compiler) node(n *node) (*pregel.Node, error) {
 	}
 	c.add(branchTo+n.name, trigger)
 	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), CheckInput: n.check, Run: n.run,
-		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: o.Timeout,
+		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: cmp.Or(o.Timeout, b.defaults.Timeout),
 		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
 	if len(pn.Retry) == 0 {
 		pn.Retry = b.defaults.Retry
 	}
-	if pn.Timeout == nil {
-		pn.Timeout = b.defaults.Timeout
-	}
 	if !n.handler {
-		if pn.Cache == nil {
-			pn.Cache = b.defaults.Cache
-		}
+		pn.Cache = cmp.Or(pn.Cache, b.defaults.Cache)
 		if pn.ErrorHandler == "" && b.defaults.OnError != nil {
 			pn.ErrorHandler = defaultHandler
 		}
@@ -180,24 +165,18 @@ func (c *compiler) attachEdges() {
 	}
 	for _, br := range c.b.branches {
 		c.write(br.from, c.b.branchWriter(br))
-		c.drawBranch(br)
+		for _, label := range br.order { // one that may lead to any node is not drawn, as in LangGraph
+			e := pregel.Edge{From: br.from, To: br.ends[label], Conditional: true}
+			if label != e.To {
+				e.Label = label
+			}
+			c.drawn = append(c.drawn, e)
+		}
 	}
 	for _, n := range c.b.nodes {
 		for _, t := range n.opts.Targets {
 			c.drawn = append(c.drawn, pregel.Edge{From: n.name, To: t, Conditional: true})
 		}
-	}
-}
-
-// drawBranch draws a conditional edge. Like LangGraph, it does not draw one that may lead to
-// any node.
-func (c *compiler) drawBranch(br branch) {
-	for _, label := range br.order {
-		e := pregel.Edge{From: br.from, To: br.ends[label], Conditional: true}
-		if label != e.To {
-			e.Label = label
-		}
-		c.drawn = append(c.drawn, e)
 	}
 }
 

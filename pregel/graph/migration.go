@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -17,24 +18,21 @@ import (
 func Migrate[Old, New any](from, to string, f func(old Old) (New, error)) pregel.Migration {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	before, err := newStateType(reflect.TypeFor[Old](), nil)
-	if err == nil {
-		var after *stateType
-		if after, err = newStateType(reflect.TypeFor[New](), nil); err == nil {
-			return pregel.Migration{From: from, To: to, Name: name, Values: func(values map[string]any) error {
-				old := new(Old)
-				if err := before.fillFrom(reflect.ValueOf(old).Elem(), values); err != nil {
-					return err
-				}
-				made, err := f(*old)
-				if err != nil {
-					return err
-				}
-				after.putInto(values, reflect.ValueOf(&made).Elem(), before)
-				return nil
-			}}
+	after, errAfter := newStateType(reflect.TypeFor[New](), nil)
+	return pregel.Migration{From: from, To: to, Name: name, Values: func(values map[string]any) error {
+		if err := cmp.Or(err, errAfter); err != nil {
+			return err
 		}
-	}
-	return pregel.Migration{From: from, To: to, Name: name, Values: func(map[string]any) error { return err }}
+		old := new(Old)
+		if err := before.fillFrom(reflect.ValueOf(old).Elem(), values); err != nil {
+			return err
+		}
+		made, err := f(*old)
+		if err == nil {
+			after.putInto(values, reflect.ValueOf(&made).Elem(), before)
+		}
+		return err
+	}}
 }
 
 // fillFrom sets the fields of state, which is a t, from stored values.

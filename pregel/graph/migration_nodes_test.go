@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -274,23 +275,144 @@ func TestRenamesThatOverlap(t *testing.T) {
 	type names = map[string]string
 	for name, c := range map[string]struct {
 		first, second names
-		ok            bool
+		says          string // "" if they are taken
 	}{
-		"fine":          {names{"a": "c"}, names{"b": "d"}, true},
-		"one name":      {names{"a": "c", "b": "c"}, nil, false},
-		"later one":     {names{"a": "c"}, names{"b": "c"}, false},
-		"in a row":      {names{"a": "b", "b": "c"}, nil, false},
-		"change places": {names{"c": "d", "d": "c"}, nil, false},
-		"two steps":     {names{"a": "b"}, names{"b": "c"}, false},
-		"backwards":     {names{"b": "c"}, names{"a": "b"}, false},
-		"itself":        {names{"a": "a"}, nil, false},
-		"a node":        {names{"c": "e"}, nil, false},
+		"fine":          {names{"a": "c"}, names{"b": "d"}, ""},
+		"one name":      {names{"a": "c", "b": "c"}, nil, "two nodes"},
+		"later one":     {names{"a": "c"}, names{"b": "c"}, "two nodes"},
+		"in a row":      {names{"a": "b", "b": "c"}, nil, `straight to version "3"`},
+		"change places": {names{"c": "d", "d": "c"}, nil, `straight to version "3"`},
+		"two steps":     {names{"a": "b"}, names{"b": "c"}, `straight to version "3"`},
+		"backwards":     {names{"b": "c"}, names{"a": "b"}, `straight to version "3"`},
+		"itself":        {names{"a": "a"}, nil, `straight to version "3"`},
+		"a node":        {names{"c": "e"}, nil, "another name"},
 	} {
 		_, err := graph.For[parts]().Node("c", quiet[parts]).Node("d", quiet[parts]).Edge(graph.Start, "c").
 			Compile(graph.Options{Version: "3", Migrations: []pregel.Migration{{From: "1", To: "2", Nodes: c.first}, {From: "2", To: "3", Nodes: c.second}}})
-		if (err == nil) != c.ok || err != nil && !errors.Is(err, pregel.ErrInvalidGraph) {
+		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, pregel.ErrInvalidGraph) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A node that was renamed twice is found again by migrations that lead straight to the present version.
+func TestRenamedTwice(t *testing.T) {
+	s, ran := inMemory(), 0
+	program := func(version, node string, ms ...pregel.Migration) *graph.Graph[parts] {
+		return must(graph.For[parts]().Node("first", quiet[parts]).Node(node, func(context.Context, *parts) (graph.Update, error) { ran++; return nil, nil }).
+			Sequence(graph.Start, "first", node).Compile(graph.Options{Name: "c", Version: version, Saver: s, Migrations: ms}))
+	}
+	rename := func(from, was string) pregel.Migration {
+		return pregel.Migration{From: from, To: "3", Nodes: map[string]string{was: "last"}}
+	}
+	for version, node := range map[string]string{"1": "one", "2": "two"} {
+		must(program(version, node).Run(t.Context(), pregel.Thread(node), parts{Done: []string{"in"}}, pregel.RunOptions{InterruptBefore: []string{node}}))
+	}
+	now := program("3", "last", rename("1", "one"), rename("2", "two"))
+	if r := must(now.Preflight(t.Context(), nil, saver.ThreadQuery{})); len(r.Broken) > 0 {
+		t.Error(r)
+	}
+	for n, node := range []string{"one", "two"} {
+		if res, err := now.Continue(t.Context(), pregel.Thread(node)); err != nil || ran != n+1 {
+			t.Errorf("%+v, %v; ran %d", res, err, ran)
+		}
+	}
+}
+
+// A history, and a preflight, look once for what graphs inside renamed nodes have stored, however many
+// checkpoints there are.
+func TestRenamedNodesAreLookedAtOnce(t *testing.T) {
+	listed := 0
+	s := saver.Intercept(inMemory(), func(ctx context.Context, c saver.Call, next func(context.Context) error) error {
+		if c.Method == "List" {
+			listed++
+		}
+		return next(ctx)
+	})
+	program := func(version, node string, ms ...pregel.Migration) *graph.Graph[parts] {
+		return must(graph.For[parts]().Node(node, func(_ context.Context, p *parts) (graph.Update, error) {
+			u := graph.Write(&p.Done, []string{"again"})
+			if len(p.Done) < 150 {
+				u = u.And(graph.Goto(node))
+			}
+			return u, nil
+		}).Edge(graph.Start, node).Compile(graph.Options{Name: "l", Version: version, Saver: s, Migrations: ms}))
+	}
+	o := pregel.RunOptions{RecursionLimit: 200, InterruptAfter: []string{"x"}}
+	must(program("1", "x").Run(t.Context(), pregel.Thread("waits"), parts{Done: []string{"in"}}, o))
+	o.InterruptAfter = nil
+	must(program("1", "x").Run(t.Context(), pregel.Thread("t"), parts{Done: []string{"in"}}, o))
+	now := program("2", "x2", pregel.Migration{From: "1", To: "2", Nodes: map[string]string{"x": "x2"}})
+	listed = 0
+	rows := 0
+	for _, err := range now.Untyped().GetStateHistory(t.Context(), pregel.Thread("t"), pregel.HistoryQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows++
+	}
+	if rows < 150 || listed != 3 { // the history, and two pages
+		t.Errorf("%d rows took %d listings", rows, listed)
+	}
+	listed = 0
+	if r, err := now.Preflight(t.Context(), nil, saver.ThreadQuery{}); err != nil || r.Threads != 1 || len(r.Broken) > 0 || listed != 1 {
+		t.Errorf("%v, %v: %d listings", r, err, listed)
+	}
+}
+
+// Of a join that is gone, the error names the nodes that are gone: those that it waits for, and the one behind
+// it. If all are there, it names the join.
+func TestLostJoins(t *testing.T) {
+	s := inMemory()
+	program := func(joined []string, behind string, others ...string) *graph.Graph[parts] {
+		b := graph.For[parts]().Node("asks", asks[parts]).Edge(graph.Start, "asks")
+		for _, node := range append(others, joined...) {
+			if node != "asks" {
+				b.Node(node, quiet[parts]).Edge(graph.Start, node)
+			}
+		}
+		return must(b.Node(behind, quiet[parts]).Join(joined, behind).Compile(graph.Options{Name: "j", Saver: s}))
+	}
+	must(program([]string{"a+b", "asks", "c"}, "end").Run(t.Context(), pregel.Thread("t"), parts{Done: []string{"in"}}))
+	for _, x := range []struct {
+		now  *graph.Graph[parts]
+		gone []string
+	}{
+		{program([]string{"a+b", "asks"}, "end"), []string{"c"}},
+		{program([]string{"a+b", "asks", "c"}, "last"), []string{"end"}},
+		{program([]string{"asks"}, "last", "a+b"), []string{"c", "end"}},
+		{program([]string{"a+b", "asks", "c", "d"}, "end"), []string{"join:a+b+asks+c:end"}},
+	} {
+		var unknown *pregel.UnknownNodeError
+		if _, err := x.now.Resume(t.Context(), pregel.Thread("t"), "yes"); !errors.As(err, &unknown) || !slices.Equal(unknown.Nodes, x.gone) {
+			t.Errorf("%v, want %q", err, x.gone)
+		}
+	}
+}
+
+// A copy of a checkpoint, made by a program that lacks a node which is left to run there, is refused as the
+// original is, and the former program goes on with it.
+func TestCopyKeepsNodesThatAreGone(t *testing.T) {
+	s, at := inMemory(), pregel.Thread("t")
+	program := func(node string) *graph.Graph[parts] {
+		return must(graph.For[parts]().Node("first", quiet[parts]).Node(node, asks[parts]).Sequence(graph.Start, "first", node).
+			Compile(graph.Options{Name: "c", Saver: s}))
+	}
+	must(program("ask").Run(t.Context(), at, parts{Done: []string{"in"}}))
+	now := program("approve")
+	must(now.Untyped().UpdateState(t.Context(), at, pregel.StateUpdate{AsNode: pregel.Copy}))
+	if tup := must(s.GetTuple(t.Context(), saver.Config{ThreadID: "t"})); !slices.Equal(tup.Note.Next, []string{"ask"}) || tup.Metadata.Source() != "fork" {
+		t.Errorf("the copy says that %q are left", tup.Note.Next)
+	}
+	if res, err := now.Continue(t.Context(), at); !errors.Is(err, pregel.ErrUnknownNode) {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if r := must(now.Preflight(t.Context(), nil, saver.ThreadQuery{})); len(r.Broken) != 1 || r.Broken[0].Node != "ask" {
+		t.Error(r)
+	}
+	must(program("ask").Continue(t.Context(), at))
+	if res, err := program("ask").Resume(t.Context(), at, "yes"); err != nil || len(res.Waiting) > 0 {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 

@@ -5,25 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
+// typedGraph is a Graph without its type parameter: the compiler makes its code once, and must not inline it
+// into the methods that are made for each type of state. A pointer to a Graph converts to it, also if it is nil.
+type typedGraph struct {
+	g *pregel.Graph
+	t *binding
+}
+
 // Graph is a typed graph that can run. It does not change, and all its methods are safe for
 // concurrent use. The last of several options that a method is given counts.
-type Graph[S any] struct {
-	g *pregel.Graph
-	t *binding[S]
-}
+type Graph[S any] typedGraph
 
 // Untyped is the graph in the engine's terms, for all that has no typed form: several
 // updates at once, drawings, names of nodes, and its use as a Subgraph.
-func (g *Graph[S]) Untyped() *pregel.Graph { return g.mustBe().g }
+func (g *Graph[S]) Untyped() *pregel.Graph { return (*typedGraph)(g).mustBe().g }
 
 // mustBe is g. It panics with a sentence if g is nil, which is what is left where the error of Compile was ignored.
-func (g *Graph[S]) mustBe() *Graph[S] {
+func (g *typedGraph) mustBe() *typedGraph {
 	if g == nil {
 		panic("graph: the graph is nil: look at the error of Compile")
 	}
@@ -60,7 +65,7 @@ type Command[S any] struct {
 // crash, that is finished first. If another run has the thread, the error is
 // pregel.ErrConflict. Everything that ended is stored when Run returns.
 func (g *Graph[S]) Run(ctx context.Context, at pregel.Address, input S, opts ...pregel.RunOptions) (*Result[S], error) {
-	values, err := g.mustBe().t.values(&input, true)
+	values, err := (*typedGraph)(g).values(&input)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func (g *Graph[S]) Continue(ctx context.Context, at pregel.Address, opts ...preg
 
 // Do runs with a Command. An empty one is Continue.
 func (g *Graph[S]) Do(ctx context.Context, at pregel.Address, c Command[S], opts ...pregel.RunOptions) (*Result[S], error) {
-	in, err := g.input(c)
+	in, err := (*typedGraph)(g).input(c.Resume, edits(c.Update), edits(c.Input))
 	if err != nil {
 		return nil, err
 	}
@@ -91,37 +96,64 @@ func (g *Graph[S]) Do(ctx context.Context, at pregel.Address, c Command[S], opts
 }
 
 func (g *Graph[S]) invoke(ctx context.Context, at pregel.Address, input any, opts []pregel.RunOptions) (*Result[S], error) {
-	g.mustBe()
+	out := new(Result[S])
+	res, err := (*typedGraph)(g).invoke(ctx, at, input, opts, &out.State)
+	if res == nil {
+		return nil, err
+	}
+	out.Waiting, out.Waits = res.Interrupts, res.Waits
+	return out, err
+}
+
+// invoke runs and fills state, a *S, from the result. The result is nil if there is none.
+func (g *typedGraph) invoke(ctx context.Context, at pregel.Address, input any, opts []pregel.RunOptions, state any) (*pregel.Result, error) {
+	in := g.mustBe().g
 	if err := checkOptions(opts); err != nil {
 		return nil, err
 	}
-	res, err := g.Untyped().Invoke(ctx, at, input, opts...)
+	res, err := in.Invoke(ctx, at, input, opts...)
 	if err != nil {
 		return nil, g.explain(at, err)
 	}
-	out := &Result[S]{Waiting: res.Interrupts, Waits: res.Waits}
 	if m, ok := res.Value.(map[string]any); ok {
-		err = g.t.fill(ctx, &out.State, m)
+		err = g.t.fill(ctx, reflect.ValueOf(state).Elem(), m)
 	}
-	return out, g.explain(at, err)
+	return res, g.explain(at, err)
+}
+
+// values are the fields of state, a *S, as input: those that are not zero.
+//
+//go:noinline
+func (g *typedGraph) values(state any) (map[string]any, error) {
+	return g.mustBe().t.values(reflect.ValueOf(state).Elem(), true)
 }
 
 // checkOptions refuses options whose result is no state.
 func checkOptions(opts []pregel.RunOptions) error {
-	if n := len(opts); n > 0 && opts[n-1].OutputKeys != nil && opts[n-1].OutputKeys.Single {
+	if keys := lastOf(opts).OutputKeys; keys != nil && keys.Single {
 		return &pregel.ArgumentError{Field: "OutputKeys", Reason: "a typed graph shows several keys; see Untyped"}
 	}
 	return nil
 }
 
+// edits makes a body of a function that names writes outside of a run; nil if f is.
+//
+//go:noinline
+func edits[S any](f func(fields *S) Update) body {
+	if f == nil {
+		return nil
+	}
+	return func(_ context.Context, _, fields any) (Update, error) { return f(fields.(*S)), nil } //nolint:errcheck // as fresh makes it
+}
+
 // input is a Command in the engine's terms.
-func (g *Graph[S]) input(c Command[S]) (any, error) {
+func (g *typedGraph) input(resume any, update, input body) (any, error) {
 	g.mustBe()
-	if c.Input != nil {
-		if c.Resume != nil || c.Update != nil {
+	if input != nil {
+		if resume != nil || update != nil {
 			return nil, &pregel.ArgumentError{Field: "Input", Reason: "stands alone in a Command"}
 		}
-		r, err := g.edit(c.Input)
+		r, err := g.edit(input)
 		if err == nil && len(r.to) > 0 {
 			err = &pregel.ArgumentError{Field: "Input", Reason: "does not say where to go; use Update"}
 		}
@@ -130,29 +162,25 @@ func (g *Graph[S]) input(c Command[S]) (any, error) {
 		}
 		return append(pregel.Pairs{}, r.pairs...), nil
 	}
-	if c.Resume == nil && c.Update == nil {
+	if resume == nil && update == nil {
 		return nil, nil
 	}
-	r, err := g.edit(c.Update)
+	r, err := g.edit(update)
 	if err != nil {
 		return nil, err
 	}
 	cmd := r.command()
-	cmd.Resume = c.Resume
+	cmd.Resume = resume
 	return cmd, nil
 }
 
-// edit calls a function that names writes outside of a run.
-func (g *Graph[S]) edit(f func(fields *S) Update) (resolved, error) {
+// edit calls f.
+func (g *typedGraph) edit(f body) (resolved, error) {
 	g.mustBe()
 	if f == nil {
 		return resolved{}, nil
 	}
-	fields := new(given[S])
-	r, err := g.t.resolve("", f(&fields.now), &fields.now)
-	if err == nil {
-		err = g.t.checkUnchanged("", r.pairs, fields)
-	}
+	r, err := g.t.run(context.Background(), "", f, nil, g.t.state.fresh())
 	if err == nil && len(r.outer) > 0 {
 		err = &pregel.InvalidUpdateError{Reason: "there is no graph around"}
 	}
@@ -171,34 +199,44 @@ type Event[S any] struct {
 // cancels the run; everything that ended is stored when Stream returns. RunOptions.Modes
 // choose what is shown.
 func (g *Graph[S]) Stream(ctx context.Context, at pregel.Address, input S, opts ...pregel.RunOptions) iter.Seq2[Event[S], error] {
-	values, err := g.mustBe().t.values(&input, true)
+	values, err := (*typedGraph)(g).values(&input)
 	return g.stream(ctx, at, values, err, opts)
 }
 
 // StreamDo is Stream with a Command: it answers, updates, or goes on with what is left.
 func (g *Graph[S]) StreamDo(ctx context.Context, at pregel.Address, c Command[S], opts ...pregel.RunOptions) iter.Seq2[Event[S], error] {
-	in, err := g.input(c)
+	in, err := (*typedGraph)(g).input(c.Resume, edits(c.Update), edits(c.Input))
 	return g.stream(ctx, at, in, err, opts)
 }
 
+//go:noinline
 func (g *Graph[S]) stream(ctx context.Context, at pregel.Address, input any, err error, opts []pregel.RunOptions) iter.Seq2[Event[S], error] {
 	return func(yield func(Event[S], error) bool) {
-		if err == nil {
-			err = checkOptions(opts)
+		(*typedGraph)(g).stream(ctx, at, input, err, opts, func(e pregel.Event, state any, err error) bool {
+			s, _ := state.(*S)
+			return yield(Event[S]{e, s}, err)
+		})
+	}
+}
+
+// stream yields events with the state that they show, a *S or nil.
+func (g *typedGraph) stream(ctx context.Context, at pregel.Address, input any, err error, opts []pregel.RunOptions,
+	yield func(e pregel.Event, state any, err error) bool) {
+	if err == nil {
+		err = checkOptions(opts)
+	}
+	if err != nil {
+		yield(pregel.Event{}, nil, err)
+		return
+	}
+	for e, err := range g.mustBe().g.Stream(ctx, at, input, opts...) {
+		var state any
+		if m, ok := e.Data.(map[string]any); ok && err == nil && e.Mode == pregel.ModeValues && len(e.NS) == 0 {
+			v := reflect.New(g.t.state.typ)
+			state, err = v.Interface(), g.t.fill(ctx, v.Elem(), m)
 		}
-		if err != nil {
-			yield(Event[S]{}, err)
+		if !yield(e, state, g.explain(at, err)) || err != nil {
 			return
-		}
-		for e, err := range g.Untyped().Stream(ctx, at, input, opts...) {
-			out := Event[S]{Event: e}
-			if m, ok := e.Data.(map[string]any); ok && err == nil && e.Mode == pregel.ModeValues && len(e.NS) == 0 {
-				out.State = new(S)
-				err = g.t.fill(ctx, out.State, m)
-			}
-			if !yield(out, g.explain(at, err)) || err != nil {
-				return
-			}
 		}
 	}
 }
@@ -211,14 +249,20 @@ type Snapshot[S any] struct {
 }
 
 func (g *Graph[S]) snapshot(ctx context.Context, at pregel.Address, snap *pregel.StateSnapshot, err error) (*Snapshot[S], error) {
-	if err != nil {
-		return nil, g.explain(at, err)
+	out := new(Snapshot[S])
+	if err := (*typedGraph)(g).show(ctx, at, snap, err, &out.State); err != nil {
+		return nil, err
 	}
-	out := &Snapshot[S]{StateSnapshot: *snap}
-	if err := g.t.fill(ctx, &out.State, snap.Map()); err != nil {
-		return nil, g.explain(at, err)
-	}
+	out.StateSnapshot = *snap
 	return out, nil
+}
+
+// show fills state, a *S, from snap, unless err says that there is none.
+func (g *typedGraph) show(ctx context.Context, at pregel.Address, snap *pregel.StateSnapshot, err error, state any) error {
+	if err == nil {
+		err = g.t.fill(ctx, reflect.ValueOf(state).Elem(), snap.Map())
+	}
+	return g.explain(at, err)
 }
 
 // State returns the state at an address; see pregel.Graph.GetState. Namespace addresses
@@ -231,12 +275,10 @@ func (g *Graph[S]) State(ctx context.Context, at pregel.Address, opts ...pregel.
 // History yields the states of a thread, newest first; see pregel.Graph.GetStateHistory.
 func (g *Graph[S]) History(ctx context.Context, at pregel.Address, q pregel.HistoryQuery) iter.Seq2[*Snapshot[S], error] {
 	return func(yield func(*Snapshot[S], error) bool) {
-		for snap, err := range g.Untyped().GetStateHistory(ctx, at, q) {
+		g.Untyped().GetStateHistory(ctx, at, q)(func(snap *pregel.StateSnapshot, err error) bool {
 			out, err := g.snapshot(ctx, at, snap, err)
-			if !yield(out, err) || err != nil {
-				return
-			}
-		}
+			return yield(out, err) && err == nil
+		})
 	}
 }
 
@@ -252,35 +294,39 @@ type UpdateOptions struct {
 // gives the address of the new checkpoint. change gets an S without values, whose addresses
 // count alone. A nil change only follows the node's edges. See pregel.Graph.UpdateState.
 func (g *Graph[S]) Update(ctx context.Context, at pregel.Address, change func(fields *S) Update, opts ...UpdateOptions) (pregel.Address, error) {
+	return (*typedGraph)(g).update(ctx, at, edits(change), opts)
+}
+
+func (g *typedGraph) update(ctx context.Context, at pregel.Address, change body, opts []UpdateOptions) (pregel.Address, error) {
 	r, err := g.edit(change)
 	if err != nil {
 		return pregel.Address{}, err
 	}
-	var o UpdateOptions
-	if n := len(opts); n > 0 {
-		o = opts[n-1]
-	}
-	out, err := g.Untyped().UpdateState(ctx, at, pregel.StateUpdate{Values: r.output(), AsNode: o.AsNode}, o.UpdateOptions)
+	o := lastOf(opts)
+	out, err := g.mustBe().g.UpdateState(ctx, at, pregel.StateUpdate{Values: r.output(), AsNode: o.AsNode}, o.UpdateOptions)
 	return out, g.explain(at, err)
 }
 
 // Fork goes back to the checkpoint that at names, applies change there, and runs on. What
 // the thread did since stays in its history. A nil change runs again from there.
 func (g *Graph[S]) Fork(ctx context.Context, at pregel.Address, change func(fields *S) Update, opts ...pregel.RunOptions) (*Result[S], error) {
-	if at.CheckpointID == "" {
-		return nil, &pregel.ArgumentError{Field: "CheckpointID", Reason: "is missing: a fork begins at a checkpoint"}
-	}
-	if change != nil {
-		var o UpdateOptions
-		if n := len(opts); n > 0 {
-			o.Metadata, o.Configurable = opts[n-1].Metadata, opts[n-1].Configurable
-		}
-		var err error
-		if at, err = g.Update(ctx, at, change, o); err != nil {
-			return nil, err
-		}
+	at, err := (*typedGraph)(g).fork(ctx, at, edits(change), opts)
+	if err != nil {
+		return nil, err
 	}
 	return g.Continue(ctx, at, opts...)
+}
+
+// fork is the address from which a fork goes on.
+func (g *typedGraph) fork(ctx context.Context, at pregel.Address, change body, opts []pregel.RunOptions) (pregel.Address, error) {
+	if at.CheckpointID == "" {
+		return at, &pregel.ArgumentError{Field: "CheckpointID", Reason: "is missing: a fork begins at a checkpoint"}
+	}
+	if change == nil {
+		return at, nil
+	}
+	o := lastOf(opts)
+	return g.update(ctx, at, change, []UpdateOptions{{UpdateOptions: pregel.UpdateOptions{Metadata: o.Metadata, Configurable: o.Configurable}}})
 }
 
 // Recover goes on with every thread of the graph that a crash left unfinished; see
@@ -292,12 +338,15 @@ func (g *Graph[S]) Recover(ctx context.Context, o pregel.RecoverOptions) (pregel
 // Preflight says what the graph makes of the threads that other versions of it left; see
 // pregel.Graph.Preflight. It names fields of S.
 func (g *Graph[S]) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*pregel.PreflightReport, error) {
-	r, err := g.Untyped().Preflight(ctx, s, q)
+	return (*typedGraph)(g).preflight(ctx, s, q)
+}
+
+func (g *typedGraph) preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*pregel.PreflightReport, error) {
+	r, err := g.mustBe().g.Preflight(ctx, s, q)
 	for i := range r.Broken {
-		if b := &r.Broken[i]; b.Namespace == "" {
-			if at, ok := g.t.state.byKey[b.Channel]; ok {
-				b.Field = g.t.state.fields[at].name
-			}
+		b := &r.Broken[i]
+		if at, ok := g.t.state.byKey[b.Channel]; ok && b.Namespace == "" {
+			b.Field = g.t.state.fields[at].name
 		}
 	}
 	return r, err
@@ -366,7 +415,7 @@ func stateError(ctx context.Context, key string, err error) *StateError {
 }
 
 // explain makes a StateError of an error about a stored value.
-func (g *Graph[S]) explain(at pregel.Address, err error) error {
+func (g *typedGraph) explain(at pregel.Address, err error) error {
 	var known *StateError
 	var stored *pregel.StoredTypeError
 	var refused *channel.UpdateError

@@ -108,10 +108,7 @@ func (s *schema) shown(keys []string) pregel.Keys {
 // stateField is a field of a struct that is a key of the state.
 type stateField struct {
 	key   string
-	name  string // in Go, with those of the structs that embed it
-	tag   reflect.StructTag
 	index []int
-	typ   reflect.Type
 }
 
 // stateFields are the keys of a struct, in the order of its exported fields. A field's key is
@@ -140,14 +137,14 @@ func listFields(t reflect.Type) (out []stateField) {
 		f := t.Field(i)
 		if !isEmbedded(f) {
 			if key, ok := fieldKey(f); ok {
-				out = append(out, stateField{key, f.Name, f.Tag, f.Index, f.Type})
+				out = append(out, stateField{key, f.Index})
 			}
 			continue
 		}
 		for _, in := range stateFields(f.Type) {
 			if !own[in.key] {
 				own[in.key] = true
-				out = append(out, stateField{in.key, f.Name + "." + in.name, in.tag, append([]int{i}, in.index...), in.typ})
+				out = append(out, stateField{in.key, append([]int{i}, in.index...)})
 			}
 		}
 	}
@@ -169,21 +166,23 @@ func isEmbedded(f reflect.StructField) bool {
 func isDeclared(t reflect.Type) bool { return t.Implements(reflect.TypeFor[channel.Declared]()) }
 
 func fieldKey(f reflect.StructField) (string, bool) {
-	if !f.IsExported() {
+	switch name := tagName(f); {
+	case !f.IsExported() || name == "-":
 		return "", false
-	}
-	for _, tag := range []string{"stele", "json"} {
-		if v, ok := f.Tag.Lookup(tag); ok {
-			name, _, _ := strings.Cut(v, ",")
-			if name == "-" {
-				return "", false
-			}
-			if name != "" {
-				return name, true
-			}
-		}
+	case name != "":
+		return name, true
 	}
 	return f.Name, true
+}
+
+// tagName is the name in the stele tag of f, or else in its json tag; "" if there is none.
+func tagName(f reflect.StructField) string {
+	for _, tag := range []string{"stele", "json"} {
+		if name, _, _ := strings.Cut(f.Tag.Get(tag), ","); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 func setField(field reflect.Value, v any) error {

@@ -32,6 +32,7 @@ type typedField struct {
 // stateType is what the builder knows of a struct state.
 type stateType struct {
 	typ    reflect.Type
+	two    reflect.Type // an array of two of typ
 	fields []typedField
 	byKey  map[string]int
 }
@@ -44,7 +45,7 @@ func newStateType(t reflect.Type, declared []Field) (*stateType, error) {
 	if err := serde.CheckType(t); err != nil { // one that is sent, or is part of another, is stored as a value
 		return nil, &pregel.GraphError{Reason: err.Error()}
 	}
-	s := &stateType{typ: t, byKey: map[string]int{}}
+	s := &stateType{typ: t, two: reflect.ArrayOf(2, t), byKey: map[string]int{}}
 	if err := s.scan(t, nil, 0, "", declared); err != nil {
 		return nil, err
 	}
@@ -56,10 +57,7 @@ func newStateType(t reflect.Type, declared []Field) (*stateType, error) {
 			return nil, &pregel.GraphError{Channel: d.Name, Reason: "is declared twice"}
 		}
 	}
-	if err := s.checkAliases(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, s.checkAliases()
 }
 
 // checkAliases refuses an alias that is the name of something else.
@@ -121,29 +119,12 @@ func (s *stateType) scan(t reflect.Type, index []int, offset uintptr, prefix str
 }
 
 // skipped reports whether a tag leaves the field out.
-func skipped(f reflect.StructField) bool {
-	for _, tag := range []string{"stele", "json"} {
-		if v, ok := f.Tag.Lookup(tag); ok {
-			if name, _, _ := strings.Cut(v, ","); name != "" {
-				return name == "-"
-			}
-		}
-	}
-	return false
-}
+func skipped(f reflect.StructField) bool { return tagName(f) == "-" }
 
 // flat reports whether the fields of f, which is embedded, count as those of the struct
 // around it.
 func flat(f reflect.StructField) bool {
-	if !f.Anonymous || f.Type.Kind() != reflect.Struct || f.Type.Implements(textOut) || isDeclared(f.Type) {
-		return false
-	}
-	for _, tag := range []string{"stele", "json"} {
-		if name, _, _ := strings.Cut(f.Tag.Get(tag), ","); name != "" {
-			return false
-		}
-	}
-	return true
+	return f.Anonymous && f.Type.Kind() == reflect.Struct && !f.Type.Implements(textOut) && !isDeclared(f.Type) && tagName(f) == ""
 }
 
 // field reads type and tags of a field.
@@ -247,6 +228,19 @@ func (s *stateType) declarations() []Field {
 		out[i] = Field{Name: f.key, Channel: f.channel, Managed: f.managed}
 	}
 	return out
+}
+
+// lostInside are the keys in a stored value of a field that its type does not know.
+func (s *stateType) lostInside(key string, v any) []string {
+	i, ok := s.byKey[key]
+	if !ok {
+		return nil
+	}
+	lost := serde.Lost(s.fields[i].typ, v)
+	for i := range lost {
+		lost[i] = key + "." + lost[i]
+	}
+	return lost
 }
 
 // aliases are the former names of the keys.

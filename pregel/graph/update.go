@@ -77,9 +77,9 @@ func Parent[P any](f func(fields *P) Update) Update {
 	if err != nil {
 		return Update{{kind: changeOuter, value: err}}
 	}
-	b := binding[P]{state: t}
+	b := binding{state: t}
 	fields := new(P)
-	out, err := b.resolve("", f(fields), fields)
+	out, err := b.resolve("", f(fields), reflect.ValueOf(fields).Elem())
 	if err == nil && len(out.outer) > 0 {
 		err = &pregel.InvalidUpdateError{Reason: "a Parent inside a Parent"}
 	}
@@ -158,8 +158,9 @@ func (r resolved) output() any {
 	return nil
 }
 
-// binding is a state type within a compiled graph.
-type binding[S any] struct {
+// binding is a state type S within a compiled graph. It has no type parameter, since the compiler would
+// make all its code again for each S: a state that its methods take is a reflect.Value.
+type binding struct {
 	state *stateType
 	// nodes are the names of all nodes, with the type of the packets that they take: the
 	// state's for a node, nil for one that takes any.
@@ -169,10 +170,10 @@ type binding[S any] struct {
 	codec   serde.Serializer // nil: the default one
 }
 
-// resolve reads u, which names fields of s. It refuses what would be lost: a pointer to
+// resolve reads u, which names fields of state. It refuses what would be lost: a pointer to
 // anything else, a node that does not exist, and a field that was changed in place and not
 // written.
-func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error) {
+func (b *binding) resolve(node string, u Update, state reflect.Value) (r resolved, err error) {
 	fail := func(format string, args ...any) error {
 		return &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -183,7 +184,7 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 			if r.pairs == nil {
 				r.pairs = make(pregel.Pairs, 0, len(u))
 			}
-			f, err := b.fieldAt(c.field, s)
+			f, err := b.fieldAt(c.field, state)
 			if err != nil {
 				return r, fail("%v", err)
 			}
@@ -219,7 +220,7 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 }
 
 // untyped is what an untyped node returned, with its updates and packets as resolve makes them.
-func (b *binding[S]) untyped(node string, output any) (any, error) {
+func (b *binding) untyped(node string, output any) (any, error) {
 	switch x := deref(output).(type) {
 	case nil:
 		return nil, nil
@@ -256,7 +257,7 @@ func (b *binding[S]) untyped(node string, output any) (any, error) {
 	return b.untypedPairs(node, pairs)
 }
 
-func (b *binding[S]) untypedPairs(node string, pairs pregel.Pairs) (pregel.Pairs, error) {
+func (b *binding) untypedPairs(node string, pairs pregel.Pairs) (pregel.Pairs, error) {
 	out := make(pregel.Pairs, len(pairs))
 	for i, p := range pairs {
 		at, ok := b.state.byKey[p.Key]
@@ -275,7 +276,7 @@ func (b *binding[S]) untypedPairs(node string, pairs pregel.Pairs) (pregel.Pairs
 	return out, nil
 }
 
-func (b *binding[S]) untypedGoto(node string, to any) (any, error) {
+func (b *binding) untypedGoto(node string, to any) (any, error) {
 	if to == nil {
 		return nil, nil
 	}
@@ -292,7 +293,7 @@ func (b *binding[S]) untypedGoto(node string, to any) (any, error) {
 }
 
 // untypedSend is packet. An input that is plain data is made what a Worker takes.
-func (b *binding[S]) untypedSend(node string, p pregel.Send) (pregel.Send, error) {
+func (b *binding) untypedSend(node string, p pregel.Send) (pregel.Send, error) {
 	if want := b.nodes[p.Node]; b.workers[p.Node] && p.Arg != nil && !reflect.TypeOf(p.Arg).AssignableTo(want) {
 		in := reflect.New(want)
 		if channel.ConvertInto(in.Interface(), p.Arg) == nil {
@@ -306,10 +307,10 @@ func (b *binding[S]) untypedSend(node string, p pregel.Send) (pregel.Send, error
 	return p, nil
 }
 
-// fieldAt finds the field of s that p points to.
-func (b *binding[S]) fieldAt(p any, s *S) (*typedField, error) {
+// fieldAt finds the field of state that p points to.
+func (b *binding) fieldAt(p any, state reflect.Value) (*typedField, error) {
 	v := reflect.ValueOf(p)
-	offset := v.Pointer() - reflect.ValueOf(s).Pointer()
+	offset := v.Pointer() - state.UnsafeAddr()
 	for i := range b.state.fields {
 		f := &b.state.fields[i]
 		if f.offset != offset || f.pointer != v.Type() || v.IsNil() {
@@ -324,7 +325,7 @@ func (b *binding[S]) fieldAt(p any, s *S) (*typedField, error) {
 }
 
 // value is what a change writes to f.
-func (b *binding[S]) value(f *typedField, c *change) (any, error) {
+func (b *binding) value(f *typedField, c *change) (any, error) {
 	v, t := c.value, f.typ
 	if v != nil && !reflect.TypeOf(v).AssignableTo(t) { // WriteAs
 		t = reflect.TypeOf(v)
@@ -342,7 +343,7 @@ func (b *binding[S]) value(f *typedField, c *change) (any, error) {
 }
 
 // packet checks the input of a packet.
-func (b *binding[S]) packet(p pregel.Send) (pregel.Send, error) {
+func (b *binding) packet(p pregel.Send) (pregel.Send, error) {
 	want, known := b.nodes[p.Node]
 	if b.nodes == nil {
 		return p, nil
@@ -350,8 +351,10 @@ func (b *binding[S]) packet(p pregel.Send) (pregel.Send, error) {
 	if !known {
 		return p, fmt.Errorf("it sends to %q, which is no node", p.Node)
 	}
-	if s, isPointer := p.Arg.(*S); isPointer && s != nil {
-		p.Arg = *s
+	state := reflect.ValueOf(p.Arg)
+	if p.Arg != nil && state.Type() == reflect.PointerTo(b.state.typ) && !state.IsNil() {
+		state = state.Elem()
+		p.Arg = state.Interface()
 	}
 	have := reflect.TypeOf(p.Arg)
 	if m, ok := p.Arg.(map[string]any); ok && want == b.state.typ {
@@ -368,29 +371,27 @@ func (b *binding[S]) packet(p pregel.Send) (pregel.Send, error) {
 	case have == nil || !have.AssignableTo(want):
 		return p, fmt.Errorf("it sends %s to %q, which takes %s", jsontext.Kind(p.Arg), p.Node, jsontext.KindOf(want))
 	}
-	if s, ok := p.Arg.(S); ok && !b.workers[p.Node] {
-		values, err := b.values(&s, false)
-		p.Arg = values
+	var err error
+	if have == b.state.typ && !b.workers[p.Node] {
+		p.Arg, err = b.values(state, false)
 		return p, err
 	}
 	kind := packetTypeOf(want)
 	if kind.err != nil {
 		return p, fmt.Errorf("the input of %q %w", p.Node, kind.err)
 	}
-	var err error
 	if kind.loses {
 		p.Arg, err = again(b.codec, p.Arg, want)
 	}
 	return p, err
 }
 
-// values are the fields of s by their keys, without those that are zero if written is set.
-func (b *binding[S]) values(s *S, written bool) (map[string]any, error) {
-	rv := reflect.ValueOf(s).Elem()
+// values are the fields of state, an S, by their keys, without those that are zero if written is set.
+func (b *binding) values(state reflect.Value, written bool) (map[string]any, error) {
 	out := make(map[string]any, len(b.state.fields))
 	for i := range b.state.fields {
 		f := &b.state.fields[i]
-		v := rv.FieldByIndex(f.index)
+		v := state.FieldByIndex(f.index)
 		if f.channel == nil || written && v.IsZero() {
 			continue
 		}

@@ -2,6 +2,8 @@ package graph_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -249,5 +251,15 @@ func TestVersionIsStored(t *testing.T) {
 	long := graph.Options{Version: string(make([]byte, 2000))}
 	if _, err := graph.For[versioned]().Node("a", quiet[versioned]).Edge(graph.Start, "a").Compile(long); err == nil {
 		t.Error("a version of 2,000 bytes is taken")
+	}
+}
+
+// A version that an author names is no fingerprint, so it must not look like one.
+func TestNamesLikeFingerprints(t *testing.T) {
+	for name, ok := range map[string]bool{"0123456789ab": false, "build-0123456789ab": true, "0123456789a": true, "0123456789AB": true} {
+		_, err := graph.For[versioned]().Node("x", quiet[versioned]).Edge(graph.Start, "x").Compile(graph.Options{Version: name})
+		if (err == nil) != ok || err != nil && (!errors.Is(err, pregel.ErrInvalidGraph) || !strings.Contains(err.Error(), `"build-`+name+`"`)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (b *Builder) writer(keys []string) pregel.Writer {
 // checkInput makes the Spec.CheckInput that says what the first node will write for an
 // input.
 func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
-	keys, root := b.inputKeys(), b.schema.isRoot()
+	keys, root := b.stored(b.input), b.schema.isRoot()
 	return func(input any) (pregel.Pairs, error) {
 		pairs, err := updates(Start, input, root)
 		known := make(pregel.Pairs, 0, len(pairs))

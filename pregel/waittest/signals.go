@@ -21,6 +21,8 @@ import (
 func Signals(t *testing.T, open func(t *testing.T) (saver.Saver, store.Store)) {
 	for name, test := range map[string]func(*fixture){
 		"order":      (*fixture).order,
+		"orders":     (*fixture).orders,
+		"changed":    (*fixture).changed,
 		"wakes":      (*fixture).wakes,
 		"key":        (*fixture).key,
 		"unknown":    (*fixture).unknown,

@@ -160,19 +160,7 @@ func (f *fixture) passed() {
 					}
 					return "yes", nil
 				}
-				run := work
-				switch where {
-				case "call":
-					task := pregel.NewTask("work", func(ctx context.Context, _ int) (string, error) { return work(ctx) })
-					run = func(ctx context.Context) (string, error) { return task.Call(ctx, 1) }
-				case "inside":
-					inner := f.graph(map[string]body{"in": work})
-					run = func(ctx context.Context) (string, error) {
-						_, err := inner.Invoke(ctx, pregel.Inside(), "y")
-						return "yes", err
-					}
-				}
-				g, o := f.graph(map[string]body{"a": run}), pregel.RunOptions{Durability: d}
+				g, o := f.graphAt(where, work), pregel.RunOptions{Durability: d}
 				f.run(g, "x", 0, 1, o)
 				f.clock.Move(time.Hour)
 				input := any(nil)

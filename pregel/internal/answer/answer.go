@@ -163,6 +163,8 @@ type Facts struct {
 	// answer that nobody asked, and Answered those that have another answer already: of an answer without
 	// an id, all that an answer in force has.
 	Waiting, Unknown, Answered []string
+	// Finished: nothing is left to run.
+	Finished bool
 	// Given: the tasks were given this answer before. AtBreakpoint: the thread waits although nobody asks; set only
 	// if no question waits.
 	Given, AtBreakpoint bool
