@@ -6,7 +6,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
@@ -46,9 +45,6 @@ func TestKit(t *testing.T) {
 // The whole kit once more with a pooler in between that gives each transaction another
 // server connection.
 func TestKitThroughPgBouncer(t *testing.T) {
-	if race.Enabled {
-		t.Skip("not with -race: TestKit runs the same code of this module, and this test runs without it")
-	}
 	srv := pgtest.Shared(t)
 	url := srv.Bouncer(t, srv.Database(t))
 	savertest.RunWith(t, func(t *testing.T) saver.Saver {

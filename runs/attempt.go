@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 )
@@ -37,7 +38,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	answer := ForWorker(w.Queue).Holds(ctx, c)
 	b, err := w.beginning(ctx, j)
 	c = j.claim
-	if unbegun := w.held(j, answer); unbegun != nil { // it may be errCancelled
+	if unbegun := w.confirm(j, answer); unbegun != nil { // it may be errCancelled
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
@@ -73,6 +74,12 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control, Lease: lease,
 		DeferSync: w.sharesLog(), Children: kin,
 	}
+	var spent *meter
+	running := ctx
+	if c.Tasks {
+		spent, o.SubgraphTasks = &meter{}, true
+		running = message.WithMeter(ctx, spent.add)
+	}
 	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished
 	}
@@ -89,9 +96,9 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	} else if c.Context != nil {
 		o.Context = c.Context
 	}
-	for ev, err := range g.Stream(ctx, b.at, b.input, o) {
+	for ev, err := range g.Stream(running, b.at, b.input, o) {
 		if err == nil {
-			err = w.record(events, c, ev)
+			err = w.record(events, c, ev, spent)
 		}
 		if err != nil {
 			return false, err
@@ -110,57 +117,56 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 // never is when a run is due that only a signal wakes.
 var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// asleep begins the mark of a run that was given back to sleep and gave its thread up. The checkpoint that
-// the thread had then follows.
-const asleep = "asleep at "
+// asleep begins the mark of a run that has slept: it has taken its input, also if the state of the thread is
+// updated by hand before it wakes. The checkpoint that the thread had when it slept first follows. What the run
+// stores behind that is told by its id, so the mark is written once. Earlier builds go on with it too; they
+// wrote slept, or " at " and the checkpoint behind it, for a run that keeps its thread.
+const asleep, slept = "asleep at ", "slept"
 
-// slept is the mark of a run that was given back to sleep and keeps its thread: it has taken its input, also if the
-// state of the thread is updated by hand before it wakes. " at " and the checkpoint that the thread had then follow; earlier
-// releases left that out.
-const slept = "slept"
-
-// hadThread reports whether a mark says that there was a thread: its run had slept, or was a command to it. at is the checkpoint
-// that it had; "" is unknown. Where the thread is gone since, by a TTL or by hand, the run must not take its input for that of a
-// new one: what it did would be done again.
-func hadThread(mark string) (at string, had bool) {
-	for _, prefix := range []string{slept + " at ", asleep} {
-		if at, is := strings.CutPrefix(mark, prefix); is {
+// sleptAt reports whether a mark says that its run has slept, and the checkpoint that the thread had then; ""
+// is unknown.
+func sleptAt(mark string) (at string, has bool) {
+	for _, prefix := range []string{asleep, slept + " at ", slept} {
+		if at, has = strings.CutPrefix(mark, prefix); has {
 			return at, true
 		}
 	}
-	at, _, isCommand := strings.Cut(mark, "/")
-	if mark == slept || !isCommand {
-		return "", mark == slept
-	}
-	return at, at != ""
+	return "", false
 }
 
-// isGone reports whether the thread that a mark tells of is gone: there is none, or another one with its id. That one does not have the
-// checkpoint of the mark, and does not come from it. A history whose beginning was removed may have lost it, and counts as the same.
-func (w *Worker) isGone(ctx context.Context, mark string, head *saver.Tuple) (bool, error) {
-	at, had := hadThread(mark)
-	if !had || head == nil || at == "" {
+// isGone reports whether the thread is gone with which a claimed run is to go on: it has slept, or is a
+// command. There is none, or another one with its id. That one does not have the checkpoint of the mark, does
+// not come from it, and has nothing of the run. A history whose beginning was removed may have lost it, and
+// counts as the same. The run must not take its input for that of a new thread: what it did would be done
+// again.
+func (w *Worker) isGone(ctx context.Context, c Claim, head *saver.Tuple) (bool, error) {
+	at, had := sleptAt(c.Mark)
+	if !had {
+		at, _, _ = strings.Cut(c.Mark, "/") // see pendingMark
+		had = at != c.Mark && at != ""
+	}
+	if !had || head == nil || at == "" || at == head.Config.CheckpointID || head.Metadata.RunID() == c.ID {
 		return had && head == nil, nil
 	}
-	place := head.Config
-	for place.CheckpointID = at; head.Config.CheckpointID != at; {
-		before, err := w.Saver.GetTuple(ctx, place)
+	for place := head.Config.At(at); ; place = *head.Parent {
+		found, err := w.Saver.GetTuple(ctx, place)
 		switch {
 		case err == nil && place.CheckpointID == at:
 			return false, nil
 		case err == nil:
-			head = before
+			head = found
 		case !errors.Is(err, saver.ErrNotFound):
 			return false, persistError("load thread "+place.ThreadID, err)
 		case place.CheckpointID != at:
 			return false, nil // the beginning is not there
 		}
-		if head.Parent == nil {
+		switch {
+		case head.Parent == nil:
 			return true, nil
+		case head.Parent.CheckpointID == at:
+			return false, nil
 		}
-		place = *head.Parent
 	}
-	return false, nil
 }
 
 // sleepsUntil is when a run with these waits is due; it is at if none of them has an instant.
@@ -179,12 +185,8 @@ func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
 		return err
 	}
 	o := Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
-	mark := slept + " at " + st.Address.CheckpointID
-	if o.Yields {
-		mark = asleep + st.Address.CheckpointID
-	}
-	if mark != j.claim.Mark {
-		if err := w.Queue.Mark(ctx, j.claim, mark); err != nil {
+	if !strings.HasPrefix(j.claim.Mark, asleep) {
+		if err := w.Queue.Mark(ctx, j.claim, asleep+st.Address.CheckpointID); err != nil {
 			return persistError("mark run "+j.claim.ID, err)
 		}
 	}
@@ -206,9 +208,9 @@ func (o Outcome) resting(c Claim) Outcome {
 // earlyDelay is the longest time after which a run is looked at again that the queue calls due and that still sleeps.
 const earlyDelay = time.Minute
 
-// held waits for the answer whether the claim of a job holds. It also notices a cancellation that was
+// confirm waits for the answer whether the claim of a job holds. It also notices a cancellation that was
 // requested before the job was first renewed: its hint may have come before there was a job.
-func (w *Worker) held(j *job, answer func() (Run, error)) error {
+func (w *Worker) confirm(j *job, answer func() (Run, error)) error {
 	r, err := answer()
 	switch {
 	case errors.Is(err, ErrFenced):
@@ -252,12 +254,15 @@ func ownedValue(v any) any {
 	return v
 }
 
-// record records an event of a run's graph, if the run keeps it.
-func (w *Worker) record(events *recorder, c Claim, ev pregel.Event) error {
-	if n, ok := noteOf(ev); ok && c.Tasks {
+// record records an event of a run's graph, if the run keeps it. spent has the tokens of its tasks; nil if they are not noted.
+func (w *Worker) record(events *recorder, c Claim, ev pregel.Event, spent *meter) error {
+	if n, ok := noteOf(ev); ok && spent != nil {
+		if n.Ended {
+			n.Uses = spent.take(n.ID)
+		}
 		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(make([]byte, 0, 128), n)))})
 	}
-	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
+	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && (!slices.Contains(c.Modes, pregel.ModeTasks) || len(ev.NS) > 0 && !c.Subgraphs) {
 		return nil
 	}
 	data, err := eventData(w.Queue.Serializer(), ev)
@@ -338,7 +343,7 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 	head, info, err := w.thread(ctx, c.ThreadID)
 	gone := false
 	if err == nil {
-		gone, err = w.isGone(ctx, c.Mark, head)
+		gone, err = w.isGone(ctx, c, head)
 	}
 	if gone {
 		return b, fmt.Errorf("thread %q, with which run %s is to go on: %w", c.ThreadID, c.ID, saver.ErrThreadDeleted)
@@ -350,13 +355,12 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 	if err != nil || b.back != nil {
 		return b, err
 	}
-	took := head != nil && (head.Metadata.RunID() == c.ID || strings.HasPrefix(c.Mark, slept))
+	own := head != nil && head.Metadata.RunID() == c.ID
 	byHand := head != nil && head.Metadata.RunID() == ""
-	if at, yielded := strings.CutPrefix(c.Mark, asleep); yielded {
-		moved := head == nil || head.Config.CheckpointID != at
-		b.at, b.input = pregel.Thread(c.ThreadID), nil
-		b.over = moved && !took && !byHand || info.Status == saver.StatusDone // another run has gone on
-		b.waiting = info.Status == saver.StatusWaiting
+	at, hasSlept := sleptAt(c.Mark)
+	took := own || hasSlept
+	if hasSlept && at != "" && at != head.Config.CheckpointID && !own && !byHand { // another run has gone on
+		b.over, b.waiting = true, info.Status == saver.StatusWaiting
 		return b, nil
 	}
 	if isCommand(b.input) && !took {

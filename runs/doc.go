@@ -43,7 +43,9 @@
 // graph resumes.
 //
 // A run whose graph sleeps is given back until that is over, with no attempt counted; see Run.Asleep. It
-// needs no worker meanwhile, and no goroutine.
+// needs no worker meanwhile, and no goroutine. The first time its mark becomes the checkpoint at which it
+// sleeps: it has taken its input. If the thread is gone when it wakes, or is another one, the run fails. If another
+// run has gone on with the thread, it ends.
 //
 // A worker leaves a thread that another version of its graph has stored to workers of that version while one is
 // alive, unless it has a migration. Then it goes on if Preflight lets the thread pass, and else the run waits: it
@@ -55,4 +57,16 @@
 //
 // When a worker is told to stop, it asks its graphs to stop between supersteps, and gives
 // the runs back. Another worker goes on with them.
+//
+// # Where to read
+//
+//	queue.go   Queue, what all queues promise    worker.go    Worker: claims, renews, stops
+//	run.go     Run, Request                      attempt.go   one attempt of a run
+//	rules.go   rules that all queues share       versions.go  runs of other versions of a graph
+//	event.go   events and their data             children.go  runs that runs wait for
+//	follow.go  Wait, Follow                      topics.go    who waits for a change
+//
+// Local: local.go (open, submit, close), localitems.go (its items), localclaims.go (lines of runs, claims),
+// localevents.go, localschedules.go, locallist.go, localchildren.go, localheld.go (a store that was restored),
+// localfollow.go (a store that follows a leader).
 package runs

@@ -37,7 +37,7 @@ const (
 	// KindEnd: the run has ended; Data is its status. It is the last event.
 	KindEnd Kind = "end"
 	// KindTask: a task began or ended. Data is the JSON of a TaskNote. Only runs with Spec.Tasks
-	// have such events.
+	// have such events, of graphs inside too.
 	KindTask Kind = "task"
 	// KindOutput: the output of a run that has a parent and came to its end. Data is the JSON of a serde.Typed,
 	// which the queue's serializer reads. It is stored in the commit that ends the run, before KindEnd.
@@ -59,6 +59,9 @@ type TaskNote struct {
 	// Failed and Waiting say how the task ended: with an error, or with a question.
 	Failed  bool `json:"failed,omitempty"`
 	Waiting bool `json:"waiting,omitempty"`
+	// Uses are the calls of models by the node, in all of its own calls, once the task has ended.
+	// The tasks of a graph that the node runs have their own. See message.WithMeter.
+	Uses []Use `json:"uses,omitempty"`
 }
 
 // noteOf returns the TaskNote for an event of a graph; ok is false if the event is not about the

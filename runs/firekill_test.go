@@ -118,7 +118,7 @@ func (q *dyingQueue) Advance(ctx context.Context, id string, from, to time.Time)
 // ends. STELE_SEED repeats the times, STELE_FIRE_KILLS makes it longer.
 func TestKillsAtFire(t *testing.T) {
 	t.Parallel()
-	seed, kills := environment("STELE_SEED", int(time.Now().UnixNano()%1e9)), environment("STELE_FIRE_KILLS", 16)
+	seed, kills := environment("STELE_SEED", int(time.Now().UnixNano()%1e9)), environment("STELE_FIRE_KILLS", 8)
 	t.Logf("STELE_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	dir, ctx := t.TempDir(), t.Context()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -130,7 +131,8 @@ type localRun struct {
 
 var _ Queue = (*Local)(nil)
 
-// NewLocal is the queue in a store. The runs that an earlier process had are pending again, but for
+// NewLocal is the queue in a store. Have one for each store of a process: a second one takes the runs that the first
+// executes for those of a process that died, and begins them again. The runs that an earlier process had are pending again, but for
 // those that cannot be decoded; see Local. In a store that follows a leader, it shows what the leader's queue has stored: no run is
 // claimed, and changing calls return fault.ErrFollower.
 func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Local, error) {
@@ -311,7 +313,7 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 		return stored, nil
 	}
 	if req.Parent != nil {
-		if _, err := q.held(*req.Parent); err != nil {
+		if _, err := q.validClaim(*req.Parent); err != nil {
 			return Run{}, err
 		}
 		if len(q.children[req.Parent.ThreadID]) >= maxChildren {
@@ -443,7 +445,7 @@ func (q *Local) Cancel(ctx context.Context, id string, how Strategy) (Run, error
 		}
 		return q.Get(ctx, id)
 	}
-	run, err := q.cancel(ctx, r, how)
+	run, err := q.cancel(layout.Urgent(ctx), r, how) // also on a full disk, see ending; but no run that is submitted cancels others then
 	unlock()
 	return run, q.synced(ctx, err)
 }
@@ -623,7 +625,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	for _, other := range kin {
 		ops = append(ops, other.ops...)
 	}
-	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
+	if err := q.write(layout.Urgent(ctx), append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
 	for _, other := range kin {

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 )
 
@@ -172,9 +174,9 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 	return q.synced(ctx, err)
 }
 
-// held returns the run of a claim that still holds. An expired claim still holds until another worker
+// validClaim returns the run of a claim that still holds. An expired claim still holds until another worker
 // takes the run.
-func (q *Local) held(c Claim) (*localRun, error) {
+func (q *Local) validClaim(c Claim) (*localRun, error) {
 	r := q.open[c.ID]
 	if r == nil || r.Status != Running || r.Epoch != c.Epoch {
 		return nil, fenced(c)
@@ -197,7 +199,7 @@ func (q *Local) ForWorker(whole Queue) WorkerQueue {
 func (q *Local) Holds(_ context.Context, c Claim) func() (Run, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r, err := q.held(c)
+	r, err := q.validClaim(c)
 	if err != nil {
 		return func() (Run, error) { return Run{}, err }
 	}
@@ -251,7 +253,7 @@ func (q *Local) Renew(ctx context.Context, claims []Claim) ([]Run, error) {
 	defer q.mu.Unlock()
 	var out []Run
 	for _, c := range claims {
-		if r, err := q.held(c); err == nil {
+		if r, err := q.validClaim(c); err == nil {
 			r.until = q.leased()
 			q.place(r)
 			out = append(out, r.Run)
@@ -266,7 +268,7 @@ func (q *Local) Mark(ctx context.Context, c Claim, mark string) error {
 		return err
 	}
 	q.mu.Lock()
-	r, err := q.held(c)
+	r, err := q.validClaim(c)
 	if err == nil {
 		to := r.Run
 		to.Mark, to.Version = mark, c.Version
@@ -287,11 +289,11 @@ func (q *Local) Finish(ctx context.Context, c Claim, o Outcome) error {
 func (q *Local) finish(ctx context.Context, c Claim, o Outcome) error {
 	_, unlock := q.lock(c.ID)
 	defer unlock()
-	r, err := q.held(c)
+	r, err := q.validClaim(c)
 	if err != nil {
 		return err
 	}
-	return q.save(ctx, r, q.finished(r.Run, o), q.numbered(r.storedRun, o.Events))
+	return q.save(ending(ctx, r.Run, o), r, q.finished(r.Run, o), q.numbered(r.storedRun, o.Events))
 }
 
 // finished is a run as it is when its claim has ended.
@@ -350,7 +352,7 @@ func (q *Local) FinishAndClaim(ctx context.Context, c Claim, o Outcome, worker s
 func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, wait bool, err error) {
 	_, unlock := q.lock(c.ID)
 	defer unlock()
-	r, err := q.held(c)
+	r, err := q.validClaim(c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -370,7 +372,11 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 			ops = append(ops, begun.ops...)
 		}
 	}
-	if err := q.write(ctx, ops...); err != nil {
+	err = q.write(ctx, ops...)
+	if errors.Is(err, fault.ErrDiskFull) { // the end alone may be stored
+		begun, err = change{}, q.write(ending(ctx, r.Run, o), ended.ops...)
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	q.made(ended)
@@ -422,7 +428,7 @@ func (q *Local) Offer(worker string, graphs []string, room int) (come <-chan str
 		defer q.mu.Unlock()
 		q.offers = slices.DeleteFunc(q.offers, func(other *offer) bool { return other == o })
 		for i, c := range o.given {
-			if r, err := q.held(c); err == nil {
+			if r, err := q.validClaim(c); err == nil {
 				o.given[i].Run = r.Run
 			}
 		}
@@ -458,12 +464,12 @@ type line struct {
 type lineKind int
 
 const (
-	heldLine  lineKind = iota // of a graph: the runs whose claims hold, by the time when these are void
-	laterLine                 // of a graph: those that wait for their time, by that
-	waitLine                  // of a graph: the same, by when they have waited as long as they were to
-	readyLine                 // of a graph: those that may begin
-	dueLine                   // of a thread: those that were not begun and whose time has come, by id
-	pinLine                   // of a graph and version: those that wait for their time or for such a worker
+	claimedLine lineKind = iota // of a graph: the runs whose claims hold, by the time when these are void
+	laterLine                   // of a graph: those that wait for their time, by that
+	waitLine                    // of a graph: the same, by when they have waited as long as they were to
+	readyLine                   // of a graph: those that may begin
+	dueLine                     // of a thread: those that were not begun and whose time has come, by id
+	pinLine                     // of a graph and version: those that wait for their time or for such a worker
 	lineKinds
 )
 
@@ -517,7 +523,7 @@ func (l *line) set(r *localRun, in bool) {
 }
 
 // localGraph are the runs of a graph that have not ended, but for those that their threads hold up.
-type localGraph struct{ held, later, waiting, ready line }
+type localGraph struct{ claimed, later, waiting, ready line }
 
 // localThread are the runs of a thread that have not ended.
 type localThread struct {
@@ -531,7 +537,7 @@ func (q *Local) graph(name string) *localGraph {
 	g := q.graphs[name]
 	if g == nil {
 		g = &localGraph{
-			held:    line{kind: heldLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
+			claimed: line{kind: claimedLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
 			later:   line{kind: laterLine, before: func(a, b *localRun) bool { return a.After.Before(b.After) }},
 			waiting: line{kind: waitLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
 			ready:   line{kind: readyLine, before: before},
@@ -563,7 +569,7 @@ func (q *Local) leave(r *localRun) {
 	t, g := q.threads[r.ThreadID], q.graph(r.Graph)
 	i, _ := t.find(r.ID)
 	t.runs = withoutAt(t.runs, i)
-	g.held.set(r, false)
+	g.claimed.set(r, false)
 	g.later.set(r, false)
 	g.waiting.set(r, false)
 	q.pin(r, false)
@@ -571,7 +577,7 @@ func (q *Local) leave(r *localRun) {
 	if t.begun == r {
 		t.begun = nil
 	}
-	q.lead(t)
+	q.makeReady(t)
 	if len(t.runs) == 0 {
 		delete(q.threads, r.ThreadID)
 	}
@@ -602,7 +608,7 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	held := q.unreleased[r.ID]
 	r.due = !held && (!r.until.After(steady) || !running && !r.After.After(now))
 	waits := !held && !running && !r.due
-	g.held.set(r, !held && running && !r.due)
+	g.claimed.set(r, !held && running && !r.due)
 	g.later.set(r, waits)
 	g.waiting.set(r, waits)
 	q.pin(r, waits && r.Pinned && !r.Started.IsZero())
@@ -613,7 +619,7 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 		t.begun = nil
 	}
 	t.due.set(r, r.due && r != t.begun)
-	q.lead(t)
+	q.makeReady(t)
 }
 
 // pin puts a run into the line of its version, or takes it out of the one where it is. The caller holds mu.
@@ -633,9 +639,9 @@ func (q *Local) pin(r *localRun, in bool) {
 	r.pin.set(r, true)
 }
 
-// lead makes ready the run of a thread that may begin, or be claimed again: the one that was begun, if it
+// makeReady makes ready the run of a thread that may begin, or be claimed again: the one that was begun, if it
 // is due, or else the first of those that are. The caller holds mu.
-func (q *Local) lead(t *localThread) {
+func (q *Local) makeReady(t *localThread) {
 	head := t.due.first()
 	if t.begun != nil {
 		if head = nil; t.begun.due {
@@ -656,7 +662,7 @@ func (q *Local) next(worker string, graphs []string) (best *localRun, next time.
 	q.noticeRelease()
 	now, steady := q.now(), q.steady() // once: what is due leaves its line, also if the clock is set back now
 	for _, g := range q.graphs {       // a run of another graph may hold a thread
-		for r := g.held.first(); r != nil && !r.until.After(steady); r = g.held.first() {
+		for r := g.claimed.first(); r != nil && !r.until.After(steady); r = g.claimed.first() {
 			q.placeAt(r, now, steady)
 		}
 		for r := g.later.first(); r != nil && !r.After.After(now); r = g.later.first() {
@@ -679,7 +685,7 @@ func (q *Local) next(worker string, graphs []string) (best *localRun, next time.
 		if r := g.ready.first(); r != nil && (best == nil || before(r, best)) {
 			best = r
 		}
-		for _, r := range []*localRun{g.held.first(), g.waiting.first()} {
+		for _, r := range []*localRun{g.claimed.first(), g.waiting.first()} {
 			if r != nil && (next.IsZero() || r.until.Before(next)) {
 				next = r.until.UTC()
 			}
@@ -696,8 +702,8 @@ func (q *Local) next(worker string, graphs []string) (best *localRun, next time.
 func (q *Local) after(over *localRun, worker string, graphs []string) *localRun {
 	t := q.threads[over.ThreadID]
 	t.begun = nil
-	q.graph(over.Graph).held.set(over, false)
-	q.lead(t)
+	q.graph(over.Graph).claimed.set(over, false)
+	q.makeReady(t)
 	best, _ := q.next(worker, graphs)
 	q.place(over) // it has not ended yet
 	return best

@@ -37,7 +37,7 @@ func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, err
 		return 0, err
 	}
 	_, unlock := q.lock(c.ID)
-	r, err := q.held(c)
+	r, err := q.validClaim(c)
 	if err != nil {
 		unlock()
 		return 0, err
@@ -280,7 +280,7 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 func (q *Local) WhenAsked(c Claim, f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r, err := q.held(c); err != nil || r.wanted {
+	if r, err := q.validClaim(c); err != nil || r.wanted {
 		f()
 	} else {
 		r.asked = f

@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -63,6 +64,15 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	}
 	q.made(c)
 	return nil
+}
+
+// ending is the context of the write that ends a claim. A cancelled run ends also on a full disk: who clears that
+// deletes threads, and their runs end first. Its last events may be large, so the write is urgent without them alone.
+func ending(ctx context.Context, r Run, o Outcome) context.Context {
+	if r.Cancel != "" && len(o.Events) == 0 {
+		ctx = layout.Urgent(ctx)
+	}
+	return ctx
 }
 
 // change returns what save stores.
@@ -554,6 +564,10 @@ func appendNote(b []byte, n TaskNote) []byte {
 	f.whole("took_ns", int64(n.Took))
 	f.flag("failed", n.Failed)
 	f.flag("waiting", n.Waiting)
+	if len(n.Uses) > 0 {
+		f.name("uses")
+		f.value(n.Uses)
+	}
 	return append(f.b, '}')
 }
 

@@ -17,7 +17,7 @@ func looked(q *Local, graph string, n *int) {
 		l.before = func(a, b *localRun) bool { *n++; return before(a, b) }
 	}
 	g := q.graph(graph)
-	count(&g.held)
+	count(&g.claimed)
 	count(&g.later)
 	count(&g.ready)
 	for _, t := range q.threads {
@@ -182,7 +182,7 @@ func TestNext(t *testing.T) {
 		}
 	}
 	for name, g := range q.graphs {
-		if n := len(q.open) + len(q.threads) + g.held.Len() + g.later.Len() + g.waiting.Len() + g.ready.Len(); n != 0 {
+		if n := len(q.open) + len(q.threads) + g.claimed.Len() + g.later.Len() + g.waiting.Len() + g.ready.Len(); n != 0 {
 			t.Errorf("graph %s: %d are left", name, n)
 		}
 	}

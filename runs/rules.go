@@ -260,9 +260,23 @@ func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, e
 		}
 		s.Spec.Input = typed
 	}
+	if err := CheckCron(s.Cron); err != nil {
+		return s, err
+	}
 	next, err := NextTime(s.Cron, now)
 	s.Next = next
 	return s, err
+}
+
+// CheckCron refuses what a new schedule may not have, though NextTime takes it, as stored ones do: a time between that
+// is no whole number of seconds, or none. The error is an InvalidError.
+func CheckCron(expression string) error {
+	if _, every, ok := strings.Cut(expression, "@every "); ok {
+		if d, err := time.ParseDuration(every); err == nil && (d < time.Second || d%time.Second != 0) {
+			return &InvalidError{"cron", fmt.Sprintf("%q is no whole number of seconds, of which one is the least", expression)}
+		}
+	}
+	return nil
 }
 
 // NextTime is the first time after now that a cron expression names; see Schedule.Cron. An expression

@@ -3,6 +3,7 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,6 +20,21 @@ func FuzzCron(f *testing.F) {
 			t.Errorf("%q: %v, %v", cron, next, err)
 		}
 	})
+}
+
+// TestEveryMoment: a time between that schedules do not have is refused by name, unless it is stored already.
+func TestEveryMoment(t *testing.T) {
+	for _, cron := range []string{"@every 0s", "@every -5s", "@every 1ns", "@every 999ms", "@every 1500ms", "CRON_TZ=UTC @every 0s"} {
+		if err := CheckCron(cron); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "no whole number of seconds") {
+			t.Errorf("%q: %v", cron, err)
+		}
+		if _, err := NextTime(cron, time.Now()); err != nil { // a stored one
+			t.Errorf("%q: %v", cron, err)
+		}
+	}
+	if err := CheckCron("@every 1s"); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestDeepSpec: values that contain themselves, or that could not be read again, are refused. What is

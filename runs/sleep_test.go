@@ -21,9 +21,9 @@ func TestSleepers(t *testing.T) {
 	})
 }
 
-// A hundred thousand runs sleep. When the clock jumps, those that are due are claimed, each once, and no other.
+// Twenty thousand runs sleep. When the clock jumps, those that are due are claimed, each once, and no other.
 func TestManySleep(t *testing.T) {
-	const many, due = 100_000, 100
+	const many, due = 20_000, 100
 	clock := waittest.NewClock()
 	q := must(runs.NewLocal(t.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{Clock: clock.Now}))
 	graphs, goroutines := []string{"g"}, runtime.NumGoroutine()

@@ -11,9 +11,9 @@ import (
 
 // Versions: which worker goes on with a thread that another version of the graph has stored.
 
-// heldFor is for how many lease times a thread that would break is left to workers of its version, before
+// leftLeases is for how many lease times a thread that would break is left to workers of its version, before
 // another one judges it again: it may be of a later version.
-const heldFor = 20
+const leftLeases = 20
 
 // versions are those of the worker's graphs.
 func (w *Worker) versions() map[string]string {
@@ -107,7 +107,7 @@ func (w *Worker) leave(ctx context.Context, c Claim, version string, theirs bool
 	case declared || !w.Pinned:
 		return nil, nil
 	}
-	back.Delay = heldFor * w.Queue.LeaseTime()
+	back.Delay = leftLeases * w.Queue.LeaseTime()
 	w.logger().Warn("a run waits for a worker with the version that stored its thread", "run", c.ID, "thread", c.ThreadID, "graph", c.Graph,
 		"version", version, "here", g.Version(), pregel.LogError(broken))
 	return back, nil

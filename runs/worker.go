@@ -99,7 +99,7 @@ func Final(err error) bool {
 	for _, final := range []error{
 		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
 		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
-		pregel.ErrUnknownNode, pregel.ErrOtherVersion, pregel.ErrCallMismatch, pregel.ErrNoQueue, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
+		pregel.ErrUnknownNode, pregel.ErrOtherVersion, pregel.ErrCallMismatch, pregel.ErrNoQueue, pregel.ErrWaiting, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
 	} {
 		if errors.Is(err, final) {
 			return true
@@ -164,7 +164,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.logger().Warn("the store was restored, and is held: " + held + " wait for stele release DIR")
 	}
 	graphs := slices.Sorted(maps.Keys(w.Graphs))
-	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
+	places := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
 	queue := ForWorker(w.Queue)
 	finish := func(end context.Context, c Claim, o Outcome) (*Claim, error) {
@@ -173,7 +173,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return queue.FinishAndClaim(end, c, o, name, graphs)
 	}
-	// A goroutine stays for the next run, as its stack has grown. There are no more than places in free.
+	// A goroutine stays for the next run, as its stack has grown. There are no more than places.
 	jobs, executors := make(chan *job), 0
 	begin := func(c Claim) {
 		j := w.begin(work, c)
@@ -182,7 +182,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return
 		default:
 		}
-		if executors == cap(free) { // one is about to wait
+		if executors == cap(places) { // one is about to wait
 			jobs <- j
 			return
 		}
@@ -192,7 +192,7 @@ func (w *Worker) Run(ctx context.Context) error {
 				for next := w.execute(j, finish); next != nil; next = w.execute(j, finish) {
 					j = w.begin(work, *next)
 				}
-				<-free
+				<-places
 			}
 		})
 	}
@@ -215,7 +215,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			serve = now.Add(w.Queue.LeaseTime() / 2)
 		}
-		if !place(ctx, free, every) {
+		if !place(ctx, places, every) {
 			continue
 		}
 		claim, next, err := w.Queue.Claim(ctx, name, graphs)
@@ -230,12 +230,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err == nil && !next.IsZero() {
 			idle = min(max(time.Until(next), time.Millisecond), idle)
 		}
-		given := w.wait(ctx, name, graphs, cap(free)-len(free)+1, changed, idle)
+		given := w.wait(ctx, name, graphs, cap(places)-len(places)+1, changed, idle)
 		for range len(given) - 1 {
-			free <- struct{}{} // there is room: nobody else sends
+			places <- struct{}{} // there is room: nobody else sends
 		}
 		if len(given) == 0 {
-			<-free
+			<-places
 		}
 		for _, c := range given {
 			begin(c)
@@ -265,18 +265,18 @@ func (w *Worker) leaves(ctx context.Context) {
 	}
 }
 
-// place takes a place in free. It returns false if there was none until ctx ended, or for the time
+// place takes one of places. It returns false if there was none until ctx ended, or for the time
 // most: a worker that has a place may execute one run after the other.
-func place(ctx context.Context, free chan<- struct{}, most time.Duration) bool {
+func place(ctx context.Context, places chan<- struct{}, most time.Duration) bool {
 	select {
-	case free <- struct{}{}:
+	case places <- struct{}{}:
 		return true
 	default:
 	}
 	t := time.NewTimer(most)
 	defer t.Stop()
 	select {
-	case free <- struct{}{}:
+	case places <- struct{}{}:
 		return true
 	case <-t.C:
 	case <-ctx.Done():
@@ -348,13 +348,13 @@ func (w *Worker) renew(ctx context.Context, changed <-chan struct{}) {
 // void.
 func (w *Worker) renewAll(ctx context.Context) {
 	w.mu.Lock()
-	held := maps.Clone(w.jobs)
-	claims := make([]Claim, 0, len(held))
-	for _, j := range held {
+	jobs := maps.Clone(w.jobs)
+	claims := make([]Claim, 0, len(jobs))
+	for _, j := range jobs {
 		claims = append(claims, j.claim)
 	}
 	w.mu.Unlock()
-	if len(held) == 0 {
+	if len(jobs) == 0 {
 		return
 	}
 	sent := time.Now()
@@ -370,7 +370,7 @@ func (w *Worker) renewAll(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, j := range held {
+	for id, j := range jobs {
 		r, ok := runs[id]
 		switch {
 		case ok && r.Cancel != "":
@@ -445,7 +445,8 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 			return nil
 		}
 		w.logger().Error("finish a run", "run", c.ID, "error", err)
-		if refused(err) && len(o.Events) > 0 { // the run ends without them, as if they had been refused before
+		full := o.Status == Interrupted && errors.Is(err, fault.ErrDiskFull) // a deletion may wait for the end
+		if (refused(err) || full) && len(o.Events) > 0 {                     // the run ends without them, as if they had been refused before
 			if o.Events = nil; o.Status != Interrupted {
 				o = Outcome{Status: Error, Error: (&pregel.PersistError{Op: "store events", Err: err}).Error()}
 			}
@@ -548,9 +549,9 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 		return err
 	}
 	defer lease.Release()
-	if held, err := w.Queue.Renew(ctx, []Claim{c}); err != nil {
+	if renewed, err := w.Queue.Renew(ctx, []Claim{c}); err != nil {
 		return err
-	} else if len(held) == 0 {
+	} else if len(renewed) == 0 {
 		return ErrFenced
 	}
 	if g := w.Graphs[c.Graph]; g != nil {

@@ -153,7 +153,7 @@ func (q *Queue) Wake(ctx context.Context, threadID string) error {
 }
 
 // Renew implements runs.Queue: all in one statement.
-func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run, err error) {
+func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (renewed []runs.Run, err error) {
 	var ids []string
 	var epochs []int64
 	for _, c := range claims {
@@ -173,13 +173,13 @@ func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run
 		if err = cmp.Or(err, unread); err != nil {
 			return nil, err
 		}
-		held = append(held, r)
+		renewed = append(renewed, r)
 	}
-	return held, err
+	return renewed, err
 }
 
-// held performs a write that a claim allows. A statement of it refuses one that is void.
-func (q *Queue) held(ctx context.Context, c runs.Claim, queue func(b *pgx.Batch, c pgdb.Call), trace func(b *pgx.Batch, c pgdb.Call, applied *bool)) error {
+// withClaim performs a write that a claim allows. A statement of it refuses one that is void.
+func (q *Queue) withClaim(ctx context.Context, c runs.Claim, queue func(b *pgx.Batch, c pgdb.Call), trace func(b *pgx.Batch, c pgdb.Call, applied *bool)) error {
 	fenced := fencedClaim(c)
 	if pgdb.CheckText("run", c.ID) != nil {
 		return fenced
@@ -202,7 +202,7 @@ func (q *Queue) Mark(ctx context.Context, c runs.Claim, mark string) error {
 	if err := runs.CheckText("mark", mark); err != nil {
 		return err
 	}
-	err := q.held(ctx, c, func(b *pgx.Batch, _ pgdb.Call) { b.Queue(q.sql.mark, c.ID, c.Epoch, mark, q.channel, c.Version) }, nil)
+	err := q.withClaim(ctx, c, func(b *pgx.Batch, _ pgdb.Call) { b.Queue(q.sql.mark, c.ID, c.Epoch, mark, q.channel, c.Version) }, nil)
 	if err == nil {
 		q.tell(c.ID)
 	}
@@ -226,7 +226,7 @@ func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error 
 	if err != nil {
 		return err
 	}
-	err = q.held(ctx, c, func(b *pgx.Batch, name pgdb.Call) {
+	err = q.withClaim(ctx, c, func(b *pgx.Batch, name pgdb.Call) {
 		if len(o.Events) > 0 {
 			add(b, name)
 		}
@@ -259,7 +259,7 @@ func (q *Queue) Append(ctx context.Context, c runs.Claim, events []runs.Event) (
 	if err != nil {
 		return 0, err
 	}
-	err = q.held(ctx, c, func(b *pgx.Batch, name pgdb.Call) {
+	err = q.withClaim(ctx, c, func(b *pgx.Batch, name pgdb.Call) {
 		add(b, name).QueryRow(pgdb.Row(new(any), &last))
 	}, func(b *pgx.Batch, name pgdb.Call, applied *bool) {
 		b.Queue(q.sql.appendedBy, c.ID, [16]byte(name)).QueryRow(pgdb.MaybeRow(applied, &last))

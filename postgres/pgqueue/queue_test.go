@@ -13,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/runs/runstest"
@@ -65,9 +64,6 @@ func TestQueueKit(t *testing.T) { runstest.Run(t, queues(t, pgtest.Shared(t).Dat
 // The whole kit once more with a pooler in between that gives each transaction another
 // server connection.
 func TestQueueKitThroughPgBouncer(t *testing.T) {
-	if race.Enabled {
-		t.Skip("not with -race: TestQueueKit runs the same code of this module, and this test runs without it")
-	}
 	srv := pgtest.Shared(t)
 	runstest.Run(t, queues(t, srv.Bouncer(t, srv.Database(t))))
 }

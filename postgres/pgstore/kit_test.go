@@ -6,7 +6,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/store"
@@ -83,9 +82,6 @@ func TestStoreKit(t *testing.T) { storeKit(t, pgtest.Shared(t).Database(t)) }
 func TestStoreKitWithVectors(t *testing.T) { storeKit(t, pgtest.SharedWithVectors(t).Database(t)) }
 
 func TestStoreKitThroughPgBouncer(t *testing.T) {
-	if race.Enabled {
-		t.Skip("not with -race: TestStoreKit runs the same code of this module, and this test runs without it")
-	}
 	srv := pgtest.Shared(t)
 	storeKit(t, srv.Bouncer(t, srv.Database(t)))
 }

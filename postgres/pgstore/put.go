@@ -259,6 +259,44 @@ func (s *Store) commit(ctx context.Context, changes []itemChange) error {
 	})
 }
 
+// unchanged fails, with a division by zero, unless an item is still the one that was read; it stays so to the end of the transaction.
+// A schema that has only a store, such as LangGraph's, lacks stele_refuse.
+const unchanged = `
+SELECT 1 / count(*) FROM (SELECT FROM @.store WHERE prefix = $1 AND key = $2 AND updated_at = $3 FOR UPDATE) AS s`
+
+const codeDivision = "22012"
+
+// PutOver makes puts in one transaction, if the item that was read is still the one under its key; ok is false if it is not, and
+// nothing was put. See store.Local.PutOver.
+func (s *Store) PutOver(ctx context.Context, was *store.Item, puts ...store.PutOp) (ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if was == nil {
+		was = &store.Item{} // under a key that nothing has
+	}
+	changes, err := s.prepare(ctx, puts)
+	if err != nil {
+		return false, err
+	}
+	now := s.db.Now()
+	rows := newItemRows(s.db.Schema, changes, now, s.sql.column.dims > 0)
+	err = s.db.Write(ctx, pgdb.Write{
+		Queue: func(b *pgx.Batch, c pgdb.Call) {
+			if len(rows.locks) > 0 { // before the lock of the row, as those who put without a condition
+				b.Queue(s.sql.lock, rows.locks)
+			}
+			b.Queue(pgdb.Qualify(s.db.Schema, unchanged), prefixOf(was.Namespace), was.Key, was.UpdatedAt)
+			s.sql.queueCommit(b, c, now, rows, s.puts.Add(1))
+		},
+		Settle: s.settle,
+	})
+	if pgdb.HasCode(err, codeDivision) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (s *Store) settle(b *pgx.Batch, c pgdb.Call, applied *bool) {
 	b.Queue(s.sql.settle, [16]byte(c), s.db.Now()).QueryRow(pgdb.Row(applied))
 }

@@ -74,6 +74,26 @@ func TestSilentServer(t *testing.T) {
 			},
 			func(key string) (bool, error) { return there("new " + key) },
 		},
+		"PutOver": {
+			func(s *pgstore.Store, key string) error {
+				was, err := direct.Get(ctx, ns, key, store.NoRefresh())
+				if err != nil {
+					return err
+				}
+				ok, err := s.PutOver(ctx, was, store.PutOp{Namespace: ns, Key: "new " + key, Value: value})
+				if err == nil && !ok {
+					return errors.New("the item is another one")
+				}
+				return err
+			},
+			func(key string) (bool, error) { return there("new " + key) },
+		},
+		"InBatches": {
+			func(s *pgstore.Store, key string) error {
+				return s.InBatches(ctx, []store.Op{store.PutOp{Namespace: ns, Key: "new " + key, Value: value}})
+			},
+			func(key string) (bool, error) { return there("new " + key) },
+		},
 		"Restore": {
 			func(s *pgstore.Store, key string) error {
 				return s.Restore(ctx, store.Item{Namespace: ns, Key: "new " + key, Value: value, CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(1, 0)})
