@@ -188,7 +188,7 @@ func ErrorOf(err error) *Error {
 		out.Code, d.Thread, d.Epoch = CodeFenced, fenced.ThreadID, fenced.Epoch
 	case errors.As(err, &budget):
 		out.Code, d.Thread, d.Budget, d.Least = CodeBudget, budget.ThreadID, budget.Budget, budget.Least
-	case errors.Is(err, fault.ErrPoisoned), errors.Is(err, fault.ErrLockLost), errors.Is(err, fault.ErrStale):
+	case errors.Is(err, fault.ErrPoisoned), errors.Is(err, fault.ErrLockLost), errors.Is(err, fault.ErrStale), errors.Is(err, fault.ErrTooManyFiles):
 		out.Code = CodeUnavailable
 	case errors.As(err, &corrupt):
 		out.Code, d.File, d.Kind, d.Offset, d.Detail = CodeCorrupt, corrupt.File, corrupt.Kind, corrupt.Offset, corrupt.Detail

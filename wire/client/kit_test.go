@@ -76,7 +76,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-const onlyAtTheServer = "stores are moved where they are, and not over the wire"
+const onlyAtTheServer = "stores are moved, and keep an order, where they are, and not over the wire"
 
 // TestItems: a long-term store at the other end of a wire has every behaviour of stores.
 func TestItems(t *testing.T) {
@@ -106,5 +106,7 @@ func TestItems(t *testing.T) {
 		"append/once":                      onlyAtTheServer,
 		"append/many at once":              onlyAtTheServer,
 		"append/bad arguments are refused": onlyAtTheServer,
+		"over/an item that was replaced or removed is not put over": onlyAtTheServer,
+		"over/of several callers one wins":                          onlyAtTheServer,
 	}})
 }

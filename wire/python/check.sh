@@ -10,11 +10,14 @@
 #   STELE_CLIENT_VENV    environment to use and keep; made there if absent
 #                        (default: a temporary one)
 #   STELE_KILLS          how often processes are killed under load (default: 50)
+#   STELE_RESTORES       at how many calls of the conformance suite a server is killed, and
+#                        the next one restored from its bucket (default: 40)
 #   STELE_CLIENTS_REQUIRED  set: a test fails that lacks Go, Node, openssl, PostgreSQL or
 #                        `langgraph dev`; it is skipped otherwise
 #   STELE_CONFORMANCE    libs/checkpoint-conformance of a checkout of LangGraph's repository, whose
 #                        suite has delta channels too (default: the suite of the package index)
-#   STELE_UPSTREAM       arguments of tests/upstream/run.py (default: -n 2)
+#   STELE_UPSTREAM       arguments of tests/upstream/run.py (default: -n 2); with --restores
+#                        LangGraph's own tests run on restored stores, too
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -148,12 +148,14 @@ function refuseLoss(key: string, value: unknown): unknown {
   if (key === "__proto__") throw new InvalidArgumentError("a value has the key __proto__, which is not read back; use another");
   refuseHalf(JSON.stringify(key), key);
   if (typeof value === "string") refuseHalf(JSON.stringify(key), value);
+  const name = key === "" ? "the value" : key;
   if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
-    throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
+    throw new InvalidArgumentError(`${name} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
     if (isBare(value) || value instanceof Error) {
-      throw new InvalidArgumentError(`${key} is a ${classOf(value)}, of which JSON keeps nothing; store its content`);
+      const how = value instanceof Map ? "store its content, such as Object.fromEntries(map), which makes strings of its keys" : "store its content";
+      throw new InvalidArgumentError(`${name} is a ${classOf(value)}, of which JSON keeps nothing; ${how}`);
     }
   }
   return value;

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from conftest import kill_server
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -76,46 +73,3 @@ class Blocking(BaseCheckpointSaver[str]):
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         return self.saver.get_next_version(current, channel)
-
-
-class Kills:
-    """Kills the server of a directory before every so many calls of a saver."""
-
-    def __init__(self, saver: SteleSaver, directory: Path, every: int) -> None:
-        self.done = 0
-        client = saver._client
-        count = itertools.count(1)
-
-        def before() -> None:
-            if next(count) % every == 0:
-                self.done += kill_server(directory)
-
-        pool_call, pool_stream = client._pool.call, client._pool.stream
-
-        def call(method: str, params: Any, *, write: bool) -> Any:
-            before()
-            return pool_call(method, params, write=write)
-
-        def stream(method: str, params: Any) -> Any:
-            before()
-            return pool_stream(method, params)
-
-        client._pool.call = call  # type: ignore[method-assign]
-        client._pool.stream = stream  # type: ignore[method-assign]
-        acall, awrite, astream = client.acall, client.awrite, client.astream
-
-        async def kill_acall(method: str, params: Any) -> Any:
-            before()
-            return await acall(method, params)
-
-        async def kill_awrite(method: str, params: Any) -> Any:
-            before()
-            return await awrite(method, params)
-
-        def kill_astream(method: str, params: Any, key: Any) -> Any:
-            before()
-            return astream(method, params, key)
-
-        client.acall = kill_acall  # type: ignore[method-assign]
-        client.awrite = kill_awrite  # type: ignore[method-assign]
-        client.astream = kill_astream  # type: ignore[method-assign]

@@ -1003,6 +1003,24 @@ def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
                     match=r"^(namespace|key) has half of a character",
                 ):
                     SteleStore(saver._client).put(namespace, key, {})
+            store = SteleStore(saver._client)
+            for value, path in (
+                ({"a": [1, {"b": half}]}, r"value\.a\[1\]\.b"),
+                ({"a": {half: 1}}, r"a name in value\.a"),
+                ({half: 1}, "a name in value"),
+            ):
+                with pytest.raises(
+                    errors.InvalidArgumentError, match=f"^{path} has half of a"
+                ):
+                    store.put(("n",), "k", value)
+            with pytest.raises(errors.InvalidArgumentError, match=r"^filter\.a has"):
+                store.search(("n",), filter={"a": half})
+            with pytest.raises(errors.InvalidArgumentError, match=r"^filter\.a has"):
+                list(saver.list(None, filter={"a": half}))
+            with pytest.raises(errors.InvalidArgumentError, match=r"^metadata\.a has"):
+                saver.put(CONFIG, empty_checkpoint(), {"a": half}, {})  # type: ignore[typeddict-unknown-key]
+            with pytest.raises(errors.InvalidArgumentError, match=r"^metadata\.a has"):
+                list(saver.threads(metadata={"a": half}))
         config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": object()}}
         with pytest.raises(errors.InvalidArgumentError):
             saver.get_tuple(config)

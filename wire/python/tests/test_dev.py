@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from conftest import kill_server, need, stele
+from conftest import need, stele
+from servers import kill_server
 
 from langgraph.checkpoint.stele import SteleSaver
 from langgraph.store.stele import SteleStore

@@ -24,10 +24,11 @@ from typing import Annotated, Any
 
 import ormsgpack
 import pytest
-from conftest import end_server, kill_server, server_pid, stele
+from conftest import stele
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, StateGraph
+from servers import end_server, kill_server, server_pid
 from typing_extensions import TypedDict
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors

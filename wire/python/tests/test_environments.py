@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import end_server
+from servers import end_server
 
 from langgraph.checkpoint.stele._endpoint import find_binary
 

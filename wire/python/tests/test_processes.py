@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conftest import kill_server, stele
+from conftest import stele
+from servers import kill_server
 from worker import TASKS, config
 
 from langgraph.checkpoint.stele import SteleSaver

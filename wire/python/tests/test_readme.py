@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import kill_server
+from servers import kill_server
 
 README = Path(__file__).parent.parent / "README.md"
 

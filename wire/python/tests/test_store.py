@@ -117,6 +117,31 @@ def test_a_batch_is_in_order(directory: Path) -> None:
                 store.put(("a",), "k", {}, ttl=wrong)
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({1: "x"}, "the value of 'k' has the key 1 of type int"),
+        ({"a": 1, 2.5: {}}, "the value of .k. has the key 2.5 of type float"),
+        ({None: 1}, "has the key None of type NoneType"),
+    ],
+)
+async def test_a_key_that_is_no_str(directory: Path, value: Any, told: str) -> None:
+    told += ".*make str of it"
+    with SteleStore.from_dir(directory) as store:
+        with pytest.raises(errors.InvalidArgumentError, match=told):
+            store.batch([PutOp(("a",), "i", {"n": 1}), PutOp(("a",), "k", value)])
+        with pytest.raises(errors.InvalidArgumentError, match=told):
+            await store.aput(("a",), "k", value)
+        told = "filter has the key .*make str of it"
+        with pytest.raises(errors.InvalidArgumentError, match=told):
+            store.search(("a",), filter=value)
+        assert store.search(("a",)) == []
+        within = {"a": [{1: {None: 2.5}}]}
+        store.put(("a",), "k", within)
+        item = store.get(("a",), "k")
+        assert item is not None and item.value == within
+
+
 async def test_expiry(directory: Path) -> None:
     ttl: Any = {"default_ttl": 1 / 600, "refresh_on_read": False}
     with SteleStore.from_dir(directory, ttl=ttl) as store:

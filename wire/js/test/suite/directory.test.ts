@@ -380,6 +380,9 @@ test("items that JSON would lose are refused", async () => {
     await expect(store.put(["a"], "k", { value }), String(value)).rejects.toThrow(InvalidArgumentError);
     await expect(store.put(["a"], "k", { deep: [{ value }] }), String(value)).rejects.toThrow(InvalidArgumentError);
   }
+  for (const [value, told] of [[{ ages: new Map([[1, "x"]]) }, /ages is a Map.*makes strings of its keys/], [new Map([[1, "x"]]), /the value is a Map/]] as [object, RegExp][]) {
+    await expect(store.put(["a"], "k", value as Record<string, unknown>)).rejects.toThrow(told);
+  }
   expect(await store.get(["a"], "k")).toBeNull();
   const kept = { date: new Date(0), none: undefined, list: [null, ""], empty: {}, bare: Object.create(null) as object, realm: runInNewContext("({})") as object, zero: 0, made: new (class B { a = 1 })() };
   await store.put(["a"], "k", kept);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Runs LangGraph's own tests with stele in the place of SQLite.
 
-    python wire/python/tests/upstream/run.py [--quick] [-n WORKERS]
+    python wire/python/tests/upstream/run.py [--quick] [-n WORKERS] [--restores N]
 
 The tests come from the source distributions of the versions that are installed; pip
 downloads them. --quick runs, of those of LangGraph itself, the ones of interrupts, time
-travel and subgraphs alone. What the tests need beside langgraph-checkpoint-stele:
+travel and subgraphs alone. --restores kills the server at every N calls, and the next
+one begins with what the bucket of the last one has. What the tests need beside
+langgraph-checkpoint-stele:
 
     pip install hatchling langgraph langgraph-checkpoint-sqlite pycryptodome pytest \\
         pytest-asyncio pytest-mock pytest-xdist syrupy redis psycopg[binary] \\
@@ -95,7 +97,9 @@ def run(where: Path, workers: int, *args: str) -> tuple[int, str]:
         "-p", "stele_in_place", "-o", "addopts=", "-o", "asyncio_mode=auto", "-q",
         *(["-n", str(workers)] if workers > 1 else []), *args,
     ]  # fmt: skip
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(
+        [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+    )
     done = subprocess.run(
         command,
         cwd=where,
@@ -129,8 +133,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("-n", type=int, default=1, help="workers (1)")
+    parser.add_argument("--restores", type=int, default=0, help="kill at every N calls")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
+        log = Path(work, "restored")
+        log.touch()
+        os.environ.update(STELE_RESTORES=str(args.restores), STELE_RESTORED=str(log))
         sqlite = source("langgraph-checkpoint-sqlite", Path(work))
         # MetadataPredicate and search_where are SQL.
         said = pytest(
@@ -146,6 +154,11 @@ def main() -> None:
         files = [f"tests/{name}" for name in QUICK] if args.quick else ["tests"]
         said = pytest(langgraph, args.n, "-k", "sqlite or in_memory", *files)
         print(f"{langgraph.name}: {said}")
+        restored = len(log.read_text().splitlines())
+        if args.restores:
+            print(f"{restored} servers were killed, and restored from their buckets")
+        if args.restores and not restored:
+            sys.exit("nothing was restored")
 
 
 if __name__ == "__main__":

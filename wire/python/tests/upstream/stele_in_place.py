@@ -1,7 +1,10 @@
 """A pytest plugin that gives LangGraph's own tests stele where they ask for SQLite.
 
 `pytest -p stele_in_place` replaces LangGraph's savers and stores on SQLite, and
-`InMemoryStore` without an index. Each gets a directory, and a server, of its own.
+`InMemoryStore` without an index. Each gets a directory, and a server, of its own. With
+STELE_RESTORES=N the server is killed at every N calls, and the next one begins with
+what the bucket has; the file STELE_RESTORED gets a line each time. Nothing is deferred
+then: it may be lost with the disk.
 """
 
 from __future__ import annotations
@@ -22,11 +25,20 @@ import langgraph.store.memory
 import langgraph.store.sqlite
 import langgraph.store.sqlite.aio
 import pytest
+from servers import Kills, restored_environment
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver
 from langgraph.store.stele import AsyncSteleStore, SteleStore
 
 made = {"savers": 0, "stores": 0}
+every = int(os.environ.get("STELE_RESTORES") or 0)
+if every:
+    os.environ.update(restored_environment(os.environ["STELE_RESTORED"]))
+
+
+def kills(of: Any, directory: Path) -> None:
+    if every:
+        Kills(of, directory, every)
 
 
 @contextmanager
@@ -58,8 +70,9 @@ class InPlaceOfSqlite(SteleSaver):
         made["savers"] += 1
         with (
             directory_for(conn_string) as directory,
-            cls.from_dir(directory) as saver,
+            cls.from_dir(directory, defer_writes=not every) as saver,
         ):
+            kills(saver, directory)
             yield saver
 
 
@@ -69,7 +82,8 @@ class InPlaceOfAsyncSqlite(AsyncSteleSaver):
     async def from_conn_string(cls, conn_string: str) -> AsyncIterator[SteleSaver]:
         made["savers"] += 1
         with directory_for(conn_string) as directory:
-            async with cls.from_dir(directory) as saver:
+            async with cls.from_dir(directory, defer_writes=not every) as saver:
+                kills(saver, directory)
                 yield saver
 
 
@@ -90,6 +104,7 @@ class InPlaceOfSqliteStore(SteleStore):
             directory_for(conn_string) as directory,
             cls.from_dir(directory, ttl=ttl) as store,
         ):
+            kills(store, directory)
             yield store
 
 
@@ -103,6 +118,7 @@ class InPlaceOfAsyncSqliteStore(AsyncSteleStore):
         made["stores"] += 1
         with directory_for(conn_string) as directory:
             async with cls.from_dir(directory, ttl=ttl) as store:
+                kills(store, directory)
                 yield store
 
 
@@ -115,7 +131,9 @@ def in_place_of_memory(*args: Any, **kwargs: Any) -> Any:
         return _InMemoryStore(*args, **kwargs)  # it makes embeddings
     made["stores"] += 1
     directory = fresh_directory()
-    store = SteleStore.from_dir(directory.__enter__())
+    path = directory.__enter__()
+    store = SteleStore.from_dir(path)
+    kills(store, path)
     _open.append((store, directory))
     return store
 

@@ -37,7 +37,7 @@ from langgraph.checkpoint.stele._client import (
     whole,
 )
 from langgraph.checkpoint.stele._endpoint import parse_url
-from langgraph.checkpoint.stele._wire import Params
+from langgraph.checkpoint.stele._wire import Params, typed
 from langgraph.checkpoint.stele.errors import InvalidArgumentError, UnsupportedError
 
 _STRATEGIES: Final = {
@@ -213,7 +213,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             start_timeout: Seconds to wait for a server that starts.
             idle_exit: Seconds without any connection after which the server ends. What
                 holds is what the process says that starts the server.
-            serve_args: More arguments of `stele serve`.
+            serve_args: More arguments of `stele serve`, for a server that this
+                starts. One that runs already keeps its own.
             binary: The program to start; the wheel's own by default.
 
         Raises:
@@ -578,8 +579,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
                 "seen": seen,
                 "updated": checkpoint.get("updated_channels"),
             },
-            "metadata": self._plain().dumps_typed(
-                get_checkpoint_metadata(config, metadata)
+            "metadata": typed(
+                self._plain(), "metadata", get_checkpoint_metadata(config, metadata)
             ),
             "new_versions": new_versions,
         }
@@ -636,7 +637,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         ):
             params["before"] = id
         if filter:
-            params["filter"] = self._plain().dumps_typed(filter)
+            params["filter"] = typed(self._plain(), "filter", filter)
         if limit is not None:
             params["limit"] = whole("limit", limit)
         return params
@@ -654,7 +655,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         if status is not None:
             params["status"] = status
         if metadata:
-            params["metadata"] = self._plain().dumps_typed(metadata)
+            params["metadata"] = typed(self._plain(), "metadata", metadata)
         if limit is not None:
             params["limit"] = whole("limit", limit)
         return params

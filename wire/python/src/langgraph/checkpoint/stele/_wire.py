@@ -20,6 +20,8 @@ from langgraph.checkpoint.stele.errors import (
 )
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
     from langgraph.checkpoint.stele._endpoint import Address
 
 PROTOCOL: Final = 1
@@ -61,6 +63,50 @@ def _half(name: str, value: Any) -> str | None:
         return next(filter(None, (*keys, *inner)), None)
     if isinstance(value, (list, tuple)):
         return next(filter(None, (_half(name, part) for part in value)), None)
+    return None
+
+
+def typed(serde: SerializerProtocol, name: str, value: Any) -> tuple[str, bytes]:
+    """A value that the store reads, serialized.
+
+    LangGraph's serializer makes a question mark of half of a character without a word.
+    """
+    try:
+        kind, data = serde.dumps_typed(value)
+    except (TypeError, ValueError) as error:  # so it is for the name of a field
+        _refuse_half(name, value, error)
+        raise
+    if b"?" in data and kind.startswith("msgpack"):
+        _refuse_half(name, value, None)
+    return kind, data
+
+
+def _refuse_half(name: str, value: Any, cause: Exception | None) -> None:
+    try:
+        path = _half_at(name, value)
+    except RecursionError:  # the serializer says so in its words
+        return
+    if path:
+        raise InvalidArgumentError(
+            f"{path} has half of a character (a lone surrogate), which is no text; "
+            "mend it where it is decoded, or leave it out"
+        ) from cause
+
+
+def _half_at(path: str, value: Any) -> str | None:
+    """The path of a text in value that has half of a character."""
+    if isinstance(value, str):
+        return path if not value.isascii() and _half(path, value) else None
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if _half(path, key):
+                return f"a name in {path}"
+            if found := _half_at(f"{path}.{key}", part):
+                return found
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for i, part in enumerate(value):
+            if found := _half_at(f"{path}[{i}]", part):
+                return found
     return None
 
 

@@ -35,8 +35,12 @@ from langgraph.checkpoint.stele._client import (
     expiry,
     whole,
 )
-from langgraph.checkpoint.stele._wire import Params
-from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolError
+from langgraph.checkpoint.stele._wire import Params, typed
+from langgraph.checkpoint.stele.errors import (
+    InvalidArgumentError,
+    ProtocolError,
+    SteleError,
+)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,7 +53,9 @@ class SteleStore(Connected, BaseStore):
     event loops at once, and after a fork.
 
     The store finds items by namespace, key and filter. It makes no embeddings, so a
-    search with a query is an InvalidArgumentError.
+    search with a query is an InvalidArgumentError. So is a value or a filter with a key
+    that is no str: LangGraph's store in memory keeps such a key, and its PostgresStore
+    makes str of it. Dicts within a value may have such keys, and come back with them.
 
     Args:
         ttl: LangGraph's configuration of expiry: the default of new items, and
@@ -118,16 +124,24 @@ class SteleStore(Connected, BaseStore):
         done = list(ops)
         if not done:
             return []
-        return self._results(done, self._blocking.write("store_batch", self._ops(done)))
+        try:
+            answers = self._blocking.write("store_batch", self._ops(done))
+        except (InvalidArgumentError, ProtocolError) as error:
+            _name_wrong_key(done, error)
+            raise
+        return self._results(done, answers)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As batch."""
         done = list(ops)
         if not done:
             return []
-        return self._results(
-            done, await self._client.awrite("store_batch", self._ops(done))
-        )
+        try:
+            answers = await self._client.awrite("store_batch", self._ops(done))
+        except (InvalidArgumentError, ProtocolError) as error:
+            _name_wrong_key(done, error)
+            raise
+        return self._results(done, answers)
 
     def _ops(self, ops: list[Op]) -> Params:
         return {"ops": [self._op(op) for op in ops]}
@@ -147,7 +161,7 @@ class SteleStore(Connected, BaseStore):
             if op.value is None:
                 params["value"] = None
                 return params
-            params["value"] = self._serde.dumps_typed(dict(op.value))
+            params["value"] = typed(self._serde, "value", dict(op.value))
             if op.index is not None:
                 params["index"] = op.index
             if op.ttl is not None:
@@ -162,7 +176,7 @@ class SteleStore(Connected, BaseStore):
                 "refresh": op.refresh_ttl,
             }
             if op.filter:
-                params["filter"] = self._serde.dumps_typed(op.filter)
+                params["filter"] = typed(self._serde, "filter", op.filter)
             if op.query:
                 params["query"] = op.query
             return params
@@ -225,6 +239,30 @@ class AsyncSteleStore(InLoop, SteleStore):
     It is a SteleStore whose blocking methods refuse to be called where an event loop
     runs, since they would stop the loop. From other threads they work.
     """
+
+
+def _name_wrong_key(ops: list[Op], error: SteleError) -> None:
+    """Raise the error of a batch anew if a key is no str: with the key and its type."""
+    for op in ops:
+        found = None
+        if isinstance(op, PutOp):
+            found = _no_str(f"the value of {op.key!r}", op.value)
+        elif isinstance(op, SearchOp):
+            found = _no_str("filter", op.filter)
+        if found:
+            raise InvalidArgumentError(
+                f"{found}; the keys of values in a store are str: "
+                "make str of it, or put the dict under a key of its own",
+                error.details,
+            ) from error
+
+
+def _no_str(name: str, value: Any) -> str | None:
+    """The first key of value that is no str."""
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            return f"{name} has the key {key!r} of type {type(key).__name__}"
+    return None
 
 
 def _time(microseconds: int) -> datetime:
