@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
@@ -34,8 +35,9 @@ func fail(status int, format string, args ...any) error {
 	return &failure{status, fmt.Sprintf(format, args...)}
 }
 
-// errFollower is the answer of a server whose store follows a leader to all that changes something.
-var errFollower = &failure{http.StatusServiceUnavailable, "This server follows another one, which alone takes changes. Try again there."}
+// errFollower is the answer of a server whose store follows a leader, or cannot lead while its bucket is away, to all
+// that changes something.
+var errFollower = &failure{http.StatusServiceUnavailable, "This server follows another one, or waits until it can lead, and takes no changes. Try again at the leader, or later."}
 
 var errNotFound = &failure{http.StatusNotFound, "Not Found"}
 
@@ -71,8 +73,10 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusConflict, err.Error()}, false
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
+	case is(syscall.EFBIG):
+		return &failure{http.StatusInsufficientStorage, "A file has reached the limit of its size: ulimit -f, LimitFSIZE of its service, or that of the file system. Nothing was stored. The operator of this server raises it."}, true
 	case is(fault.ErrDiskFull):
-		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
+		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored. Free space on it. A store in a directory takes deletions meanwhile, and their space returns."}, true
 	case is(fault.ErrFollower):
 		return errFollower, false
 	case is(fault.ErrFenced):
@@ -81,6 +85,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusServiceUnavailable, "This server may not have the newest state at the moment. Try again."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case is(fault.ErrTooManyFiles):
+		return &failure{http.StatusServiceUnavailable, "The server has too many files open. Nothing was stored. Try again; its operator raises the limit."}, true
 	case errors.As(err, new(*fs.PathError)): // the store's, or one that a function of the program reads
 		return &failure{http.StatusServiceUnavailable, "A file that the server needs cannot be used."}, true
 	case network && errors.As(err, new(*url.Error)): // no store, but a service that a function of the program asks

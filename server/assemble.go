@@ -20,7 +20,8 @@ func (s *Server) assemble(lives context.Context) {
 		withStore = q
 	}
 	graphs := &graphSet{by: s.cfg.Graphs, names: slices.Sorted(maps.Keys(s.cfg.Graphs)), contexts: s.cfg.Contexts}
-	view := &runView{queue: queue, graphs: graphs, log: log}
+	workers := &workerless{queue: queue, now: time.Now, own: func(graph string) bool { return s.cfg.Workers >= 0 && graphs.by[graph] != nil }}
+	view := &runView{queue: queue, graphs: graphs, workers: workers, log: log}
 	removed := newRecords[removedRuns](items, log, "protocol")
 	events := &streamv2.Threads{Queue: queue, Closing: done}
 	events.Removed = func(ctx context.Context, thread string) (map[string]streamv2.Removed, error) {

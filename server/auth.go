@@ -95,8 +95,11 @@ func OwnThings(_ context.Context, u *User, _ Access) (Grant, error) {
 func NoAuth() *Auth { return &Auth{open: true} }
 
 // Bearer authenticates by the token of the header Authorization. lookup says whose a token
-// is; an error, or a nil user, refuses it.
+// is; an error, or a nil user, refuses it. Without a lookup, New refuses the Auth.
 func Bearer(lookup func(ctx context.Context, token string) (*User, error)) *Auth {
+	if lookup == nil {
+		return &Auth{}
+	}
 	return &Auth{Authenticate: func(r *http.Request) (*User, error) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "bearer") || token == "" {

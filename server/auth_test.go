@@ -271,7 +271,9 @@ func TestGuard(t *testing.T) {
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""} {
 		h.refused(415, "POST", "/threads", "{}", "Content-Type", kind)
 	}
-	h.refused(413, "POST", "/threads", object{"metadata": object{"a": strings.Repeat("x", 1000)}})
+	if a := h.refused(413, "POST", "/threads", object{"metadata": object{"a": strings.Repeat("x", 1000)}}); !strings.Contains(a.text, "1000 bytes") || !strings.Contains(a.text, "Config.MaxBody") {
+		t.Errorf("%s", a.text)
+	}
 	h.ok("POST", "/threads", `{"metadata":`+strings.Repeat(`{"a":`, 126)+"1"+strings.Repeat("}", 127))
 	h.refused(422, "POST", "/threads", `{"metadata":`+strings.Repeat(`{"a":`, 128)+"1"+strings.Repeat("}", 129))
 	h.refused(422, "POST", "/threads", "{")

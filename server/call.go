@@ -249,10 +249,8 @@ func (s bodyReader) read(c *call) error {
 	if err := c.route.in.check(c.in); err != nil {
 		return err
 	}
-	if m, ok := c.in.(map[string]any); ok {
-		c.body = m
-		c.ignore(c.route.in.unknown(m))
-	}
+	c.body, _ = c.in.(map[string]any)
+	c.ignore(c.route.in.unknown(c.in))
 	return nil
 }
 
@@ -260,18 +258,24 @@ func (s bodyReader) read(c *call) error {
 // They are no error, as they are none for LangGraph's server: newer clients may send some.
 const ignoredHeader = "Stele-Ignored"
 
+// mostIgnored is the length of that header from which on nothing is added: a batch may have many runs.
+const mostIgnored = 1 << 10
+
 // ignore adds to the list of that header.
 func (c *call) ignore(names []string) {
+	if c.w == nil {
+		return // a schedule asks, and nobody is answered
+	}
 	if before := c.w.Header().Get(ignoredHeader); before != "" {
 		names = append([]string{before}, names...)
 	}
-	if len(names) > 0 {
+	if len(names) > 0 && len(c.w.Header().Get(ignoredHeader)) < mostIgnored {
 		c.w.Header().Set(ignoredHeader, strings.Join(names, ", "))
 	}
 }
 
 func errLargeBody(most int64) error {
-	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)
+	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes, the limit of this server: its operator raises it by Config.MaxBody", most)
 }
 
 // timed reads a body that has the more time the more of it has come.

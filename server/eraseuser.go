@@ -471,7 +471,7 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 			return err
 		}
 	}
-	return batched(ctx, s.threads.store, f.items)
+	return store.Batched(s.threads.store.Batch).InBatches(ctx, f.items)
 }
 
 // endParents ends the runs that could start more children when theirs are removed.
@@ -575,16 +575,7 @@ func (s *userErasure) note(ctx context.Context, identity string, threads map[str
 		}
 		ops = append(ops, op)
 	}
-	return batched(ctx, s.threads.store, ops)
-}
-
-func batched(ctx context.Context, items store.Store, ops []store.Op) error {
-	for some := range slices.Chunk(ops, page) {
-		if _, err := items.Batch(ctx, some...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return store.Batched(s.threads.store.Batch).InBatches(ctx, ops)
 }
 
 // removeAssistant removes an assistant of a user, or the user's versions of it.

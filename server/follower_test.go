@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -206,10 +207,52 @@ func TestReplicaOfOK(t *testing.T) {
 		beat, err := strconv.ParseFloat(fmt.Sprint(o["beat_seconds"]), 64)
 		return o["status"] == "failed" && err == nil && beat >= 60
 	})
+	p.follower.until("the bucket is away", func() bool { return said(p.follower)["away_seconds"] != nil })
 	for _, h := range []*house{p.leader, p.follower} {
 		if a := h.do("GET", "/ok?check_db=1", nil); strings.Contains(a.text, "bucket") || strings.Contains(a.text, "rror") {
 			t.Errorf("anybody is told %s", a.text)
 		}
+	}
+}
+
+// TestServesWhileAway: a server on a store that was opened while its bucket is away answers what reads, refuses
+// changes with 503 and Retry-After, and says for how long the bucket has been away.
+func TestServesWhileAway(t *testing.T) {
+	sim, dir := buckettest.NewSim(nil), filepath.Join(t.TempDir(), "s")
+	o := disk.Options{Replica: disk.Replica{Bucket: sim.Client("m"), Mode: replica.Sync, Interval: time.Millisecond}}
+	h := openOn(t, dir, o, nil)
+	thread := h.thread()
+	h.shut()
+	sim.Disconnect("m")
+	ctx, stop := context.WithCancel(t.Context())
+	served, ended := make(chan *disk.Saver), make(chan error, 1)
+	go func() {
+		ended <- disk.LeadOrFollow(ctx, dir, o, func(ctx context.Context, s *disk.Saver) error {
+			served <- s
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	select {
+	case s := <-served:
+		h = openSaver(t, dir, s, nil)
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	h.ok("GET", "/threads/"+thread, nil)
+	h.ok("POST", "/threads/search", object{})
+	if a := h.refused(http.StatusServiceUnavailable, "POST", "/threads", object{}); a.header.Get("Retry-After") == "" || goWords.MatchString(a.text) {
+		t.Errorf("%v %s", a.header, a.text)
+	}
+	h.refused(http.StatusServiceUnavailable, "GET", "/ok?leads=1", nil)
+	said := h.ok("GET", "/ok?check_db=1", nil).object()["services"].(object)["replica"].(object)
+	if said["status"] != "degraded" || said["away_seconds"] == nil {
+		t.Errorf("%v", said)
+	}
+	h.shut()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -85,6 +85,9 @@ func replicaService(h *metrics.Health) map[string]any {
 	said := map[string]any{"mode": h.Replica.Mode, "status": worst.String()}
 	if f := h.Replica.Follower; f != nil {
 		said["behind_seconds"], said["beat_seconds"] = f.Behind.Seconds(), f.Beat.Seconds()
+		if f.Away > 0 {
+			said["away_seconds"] = f.Away.Seconds()
+		}
 	} else {
 		said["seeded"], said["lag_records"], said["lag_seconds"] = h.Replica.Seeded, h.Replica.Lag.Records, h.Replica.Lag.Age.Seconds()
 	}

@@ -13,7 +13,7 @@ import (
 // nodeDay is what a node did in the runs of the last day.
 type nodeDay struct {
 	Graph   string `json:"graph"`
-	Name    string `json:"name"`
+	Name    string `json:"name"`  // as nodePath makes it
 	Tasks   int    `json:"tasks"` // that ended
 	Failed  int    `json:"failed"`
 	Waiting int    `json:"waiting"`
@@ -69,9 +69,9 @@ func (s *operatorAPI) nodesOfDay(c *call) error {
 			if !n.Ended || ev.Time.Before(since) {
 				return
 			}
-			k := key{r.Graph, n.Name}
+			k := key{r.Graph, nodePath(ev.Namespace, n.Name)}
 			if found[k] == nil {
-				found[k] = &nodeDay{Graph: r.Graph, Name: n.Name}
+				found[k] = &nodeDay{Graph: r.Graph, Name: k.name}
 				nodes = append(nodes, found[k])
 			}
 			found[k].add(r, n)
@@ -91,6 +91,17 @@ func (s *operatorAPI) nodesOfDay(c *call) error {
 		return cmp.Or(cmp.Compare(b.Took, a.Took), strings.Compare(a.Graph, b.Graph), strings.Compare(a.Name, b.Name))
 	})
 	return c.json(map[string]any{"since": stamped(since), "runs": read, "complete": complete, "nodes": nodes})
+}
+
+// nodePath is the name of a node of a graph inside, behind the nodes that lead there.
+func nodePath(namespace []string, name string) string {
+	var path strings.Builder
+	for _, part := range namespace {
+		if node, _, isTask := strings.Cut(part, ":"); isTask { // else the number of a repeated call
+			path.WriteString(node + ":")
+		}
+	}
+	return path.String() + name
 }
 
 // add adds a task that ended; runs come newest first, those that sleep behind the others.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
@@ -82,10 +83,13 @@ type ranTask struct {
 	Name      string   `json:"name"`
 	Namespace []string `json:"namespace"`
 	Starts    int      `json:"starts"`   // in all attempts of the run
+	Ends      int      `json:"ends"`     // of the starts that came to an end
 	Attempts  int      `json:"attempts"` // calls of the node by the last of them; 0 until it ends
-	Status    string   `json:"status"`
+	Status    string   `json:"status"`   // "" if nothing was read of it but what is inside
 	Began     string   `json:"began_at"` // when the last of its starts was stored; "" if that was not read
 	Took      int64    `json:"took_ns"`
+
+	Uses []runs.Use `json:"uses,omitempty"` // of all attempts of the run, with those of the tasks inside
 }
 
 // tasksPage is how many events of a run are read at a time; tasksEvents and tasksBytes bound how many, and
@@ -96,9 +100,9 @@ const (
 	tasksBytes  = 16 << 20
 )
 
-// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. If a run
-// has very many events, it reads those behind `after`, and answers with `next`, where the next request
-// continues.
+// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. It reads the events behind
+// `after`, and answers with the last that it read: who asks again with that one is told what is new alone, to be added to what
+// was told before. A run with very many events has `next` too, where the next request continues.
 func (s *operatorAPI) tasksOfRun(c *call) error {
 	begin, err := c.numeric("after", 0, 0, math.MaxInt)
 	if err != nil {
@@ -114,17 +118,35 @@ func (s *operatorAPI) tasksOfRun(c *call) error {
 	list, at := []*ranTask{}, map[string]*ranTask{}
 	left := eventBudget{tasksEvents, tasksBytes}
 	after, more, err := s.eachNote(c.ctx, r.ID, int64(begin), &left, func(ev runs.Event, n runs.TaskNote) {
-		t := at[n.ID]
-		if t == nil {
-			t = &ranTask{ID: n.ID, Name: n.Name, Namespace: append([]string{}, ev.Namespace...)}
-			at[n.ID], list = t, append(list, t)
+		add := func(id, name string, namespace []string) *ranTask {
+			if at[id] == nil {
+				at[id] = &ranTask{ID: id, Name: name, Namespace: append([]string{}, namespace...)}
+				list = append(list, at[id])
+			}
+			return at[id]
 		}
-		t.note(n, stamped(ev.Time))
+		for i, part := range ev.Namespace { // those around it may have begun before `after`, and have its tokens all the same
+			if name, id, isTask := strings.Cut(part, ":"); isTask {
+				add(id, name, ev.Namespace[:i])
+			}
+		}
+		add(n.ID, n.Name, ev.Namespace).note(n, stamped(ev.Time))
 	})
 	if err != nil {
 		return err
 	}
-	shown := map[string]any{"recorded": r.Tasks, "tasks": list}
+	own := make([][]runs.Use, len(list))
+	for i, t := range list {
+		own[i] = t.Uses
+	}
+	for i, t := range list { // a task that a kill cut off has noted nothing, but those inside that had ended have
+		for _, part := range t.Namespace {
+			if _, id, isTask := strings.Cut(part, ":"); isTask {
+				at[id].Uses = append(at[id].Uses, own[i]...)
+			}
+		}
+	}
+	shown := map[string]any{"recorded": r.Tasks, "tasks": list, "after": after}
 	if more {
 		shown["next"] = after
 	}
@@ -175,7 +197,8 @@ func (t *ranTask) note(n runs.TaskNote, at string) {
 		t.Attempts, t.Status, t.Began, t.Took = 0, "begun", at, 0
 		return
 	}
-	t.Attempts, t.Took, t.Status = n.Attempts, int64(n.Took), "ended"
+	t.Ends++
+	t.Attempts, t.Took, t.Status, t.Uses = n.Attempts, int64(n.Took), "ended", append(t.Uses, n.Uses...)
 	switch {
 	case n.Failed:
 		t.Status = failed

@@ -72,15 +72,23 @@ func (k *decoded[T]) put(text string, v T) {
 
 // get returns a record; ok is false if there is none.
 func (r records[T]) get(ctx context.Context, key string) (v T, ok bool, err error) {
-	item, err := r.items.Get(ctx, r.ns, key, store.NoRefresh())
+	v, item, err := r.read(ctx, key)
+	return v, item != nil, err
+}
+
+// read returns a record, and the item that it is; nil if there is none.
+func (r records[T]) read(ctx context.Context, key string) (v T, item *store.Item, err error) {
+	item, err = r.items.Get(ctx, r.ns, key, store.NoRefresh())
 	if errors.Is(err, store.ErrNotFound) {
-		return v, false, nil
+		return v, nil, nil
+	}
+	if err == nil {
+		v, err = r.of(item)
 	}
 	if err != nil {
-		return v, false, err
+		return v, nil, err
 	}
-	v, err = r.of(item)
-	return v, err == nil, err
+	return v, item, nil
 }
 
 func (r records[T]) of(item *store.Item) (v T, err error) {
@@ -125,7 +133,7 @@ func (r records[T]) put(ctx context.Context, key string, v T) error {
 }
 
 // op returns the operation of put, for a batch.
-func (r records[T]) op(key string, v T) (store.Op, error) {
+func (r records[T]) op(key string, v T) (store.PutOp, error) {
 	text, err := json.Marshal(v)
 	return store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}, err
 }

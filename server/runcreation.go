@@ -135,7 +135,7 @@ func (s *runAPI) submitBeside(c *call, req runs.Request, in body, t thread, othe
 		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 		given, _ := in.object("config")["configurable"].(map[string]any)
 		config = merged(config, map[string]any{"configurable": merged(given)})
-		if s.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
+		if s.withStore != nil && t.kept != nil && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has the newer state
 		}
 		changed := t.withRun(r)

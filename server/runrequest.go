@@ -28,8 +28,9 @@ var (
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
 	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", upTo(1, math.MaxInt)),
 		may("max_concurrency", orNull(upTo(1, math.MaxInt))))
-	aSend       = record(need("node", text), need("input", anything))
-	aCommand    = record(may("update", either(object, list(anything), nothing)), may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
+	aSend    = record(need("node", text), need("input", anything))
+	aCommand = record(may("update", either(object, list(anything), nothing)), may("resume", anything),
+		may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
 )
 
@@ -129,6 +130,9 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	}
 	if cmd := in.object("command"); cmd != nil {
 		req.Input = commandOf(cmd)
+		if in["input"] != nil {
+			c.ignore([]string{`"input"`}) // the command is the input
+		}
 	}
 	if seconds, ok := asNumber(in["after_seconds"]); ok && seconds > 0 {
 		req.After = time.Now().Add(minutes(seconds / 60))

@@ -101,7 +101,13 @@ func (s *runAPI) wait(c *call) error {
 }
 
 // show answers with a run.
-func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
+func (s *runAPI) show(c *call, r runs.Run) error {
+	m := s.view.shown(r)
+	if waits := s.view.workers.of(c.ctx, r); waits != nil {
+		m["stele_waiting_for"] = waits
+	}
+	return c.json(m)
+}
 
 // runColumns are the fields that a request for a list of runs may select.
 var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy",

@@ -17,9 +17,10 @@ import (
 
 // runView shows runs, and their results, as clients see them.
 type runView struct {
-	queue  runs.Queue
-	graphs *graphSet
-	log    *slog.Logger
+	queue   runs.Queue
+	graphs  *graphSet
+	workers *workerless
+	log     *slog.Logger
 }
 
 // Labels of runs: the fields that clients see beside the Spec.

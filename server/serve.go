@@ -13,6 +13,10 @@ import (
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.made() {
+		http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
+		return
+	}
 	counted := &statusWriter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
 	begin := time.Now()
 	if hasBody(r) { // also of a body that no handler reads: net/http reads it to its end

@@ -134,7 +134,7 @@ func New(cfg Config) (*Server, error) {
 	case cfg.Saver == nil || cfg.Store == nil || cfg.Queue == nil:
 		return nil, errors.New("server: Saver, Store and Queue are required")
 	case cfg.Auth == nil || cfg.Auth.Authenticate == nil && !cfg.Auth.open:
-		return nil, errors.New("server: no Auth; use NoAuth to serve everybody on this machine")
+		return nil, errors.New("server: no Auth, or one that cannot authenticate; use NoAuth to serve everybody on this machine")
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Graphs)) {
 		if g := cfg.Graphs[name]; g == nil || g.Saver() == nil {
@@ -268,14 +268,25 @@ func final(err error) bool { return !errors.Is(err, pregel.ErrPersist) || runs.F
 // Close stops the worker, which gives its runs back to the queue after their superstep, and
 // returns when it has. Requests under way are not waited for: shut the http.Server down first.
 func (s *Server) Close() error {
+	if !s.made() {
+		return errNotMade
+	}
 	s.stop()
 	s.stopped.Wait()
 	return nil
 }
 
+// made reports whether New made the server: a zero one serves nothing.
+func (s *Server) made() bool { return s != nil && s.stop != nil }
+
+var errNotMade = errors.New("server: a Server is made by New")
+
 // Routes lists the operations that the server has, as "GET /threads/{thread_id}", in the
 // patterns of net/http.
 func (s *Server) Routes() []string {
+	if !s.made() {
+		return nil
+	}
 	list := make([]string, len(s.routes))
 	for i, rt := range s.routes {
 		list[i] = rt.method + " " + rt.path

@@ -45,6 +45,7 @@ var (
 	integer  = &shape{types: []string{"integer"}}
 	object   = &shape{types: []string{"object"}}
 	nothing  = &shape{types: []string{"null"}}
+	unread   = &shape{fields: []field{}} // anything, and all of its fields are ignored
 	texts    = list(text)
 	offset   = &shape{types: []string{"integer"}, min: 0, max: maxOffset}
 )
@@ -165,24 +166,52 @@ func (s *shape) at(v any, schema, path string) error {
 	return nil
 }
 
-// maxUnknown bounds how many unknown fields an answer lists, and the bytes of the name of each.
+// maxUnknown bounds how many unknown fields an answer lists, and the bytes of each name in its path.
 const maxUnknown = 16
 
-// unknown are the first fields of a request, by name, that the shape of an object does not name, quoted, in ASCII.
-func (s *shape) unknown(in map[string]any) (names []string) {
-	if len(s.fields) == 0 {
-		return nil // any
+// unknown are the first fields of a request, by path, that the shapes of its objects do not name, quoted, in ASCII.
+func (s *shape) unknown(v any) []string {
+	paths := map[string]bool{}
+	s.strays(v, "", paths)
+	return unknownIn(paths, func(string) bool { return false })
+}
+
+// strays adds the paths of the fields of v that the shape, which v has, does not name.
+func (s *shape) strays(v any, path string, to map[string]bool) {
+	for _, alternative := range s.anyOf {
+		if alternative.check(v) == nil {
+			alternative.strays(v, path, to)
+			return
+		}
 	}
-	return unknownIn(in, func(name string) bool {
-		return slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name })
-	})
+	switch x := v.(type) {
+	case []any:
+		for i, e := range x {
+			if s.items != nil {
+				s.items.strays(e, path+"["+strconv.Itoa(i)+"]", to)
+			}
+		}
+	case map[string]any:
+		if s.fields == nil {
+			return // any
+		}
+		for name, e := range x {
+			at := strings.TrimPrefix(path+"."+name[:min(len(name), maxUnknown)], ".")
+			switch i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == name }); {
+			case i >= 0:
+				s.fields[i].shape.strays(e, at, to)
+			default:
+				to[at] = true
+			}
+		}
+	}
 }
 
 // unknownIn are the first names of a map, sorted, that are not known, quoted, in ASCII.
 func unknownIn[V any](in map[string]V, known func(name string) bool) (names []string) {
 	for name := range in {
 		if !known(name) {
-			names = append(names, strconv.QuoteToASCII(name[:min(len(name), maxUnknown)]))
+			names = append(names, strconv.QuoteToASCII(name[:min(len(name), 16*maxUnknown)]))
 		}
 	}
 	slices.Sort(names)

@@ -315,7 +315,8 @@ func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Eve
 		}
 		if out.begun {
 			err = out.write(beat)
-		} else if _, err = s.queue.Get(c.ctx, id); err == nil {
+		} else if r, err = s.queue.Get(c.ctx, id); err == nil {
+			s.view.workers.tell(c.ctx, c.w.Header(), r)
 			err = out.write(nil)
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server/internal/streamv2"
+	"github.com/stele-go/stele/store"
 )
 
 // thread is the server's record of a thread. Its checkpoints are in the saver, and its runs in the
@@ -26,8 +27,8 @@ type thread struct {
 	Temporary bool `json:"temporary,omitempty"`
 	// Stored: the server has no record of it; a program beside it made it.
 	Stored bool `json:"-"`
-	// kept: this is the record as it is stored.
-	kept bool
+	// kept is the item of the record as it is stored; nil if this is not one.
+	kept *store.Item
 	// fresh: the current request makes it for its run, and nobody else knows its id.
 	fresh bool
 }

@@ -134,7 +134,7 @@ func (s *userErasure) endFamily(ctx context.Context, threads []string, f *usersT
 			}
 			notes = append(notes, op)
 		}
-		if err := batched(ctx, s.threads.store, notes); err != nil {
+		if err := store.Batched(s.threads.store.Batch).InBatches(ctx, notes); err != nil {
 			return nil, err
 		}
 		for _, id := range slices.Backward(f.childrenFirst()) {

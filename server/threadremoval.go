@@ -254,6 +254,19 @@ func (s *threadAPI) prune(c *call) error {
 	return c.json(map[string]any{"pruned_count": len(pruned)})
 }
 
+// expires is when a thread expires that has a time to live: so long behind its last change, which a signal is too, also one to a graph
+// that another server has.
+func (s *threadAPI) expires(ctx context.Context, t thread, changed time.Time) (time.Time, error) {
+	sent, err := pregel.LastSignal(ctx, s.store, t.ID)
+	if err != nil {
+		return changed, err
+	}
+	if sent.After(changed) {
+		changed = sent
+	}
+	return changed.Add(t.TTL.duration()), nil
+}
+
 // expire removes a thread, or its history, when it has not been changed for its time to live.
 func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	t, ok, err := s.records.get(ctx, a.Thread)
@@ -264,7 +277,10 @@ func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Ti
 	if err != nil {
 		return time.Time{}, err
 	}
-	due := at.at.Add(t.TTL.duration())
+	due, err := s.expires(ctx, t, at.at)
+	if err != nil {
+		return time.Time{}, err
+	}
 	if at.state != nil {
 		for _, w := range at.state.Waits { // who waits until an instant is not forgotten before it
 			if after := w.Until.Add(t.TTL.duration()); after.After(due) {

@@ -42,23 +42,32 @@ type queueWithStore interface {
 
 func (s *threadAPI) patch(c *call) error {
 	defer s.locks.thread(c.path("thread_id"))()
-	t, err := s.ofPath(c)
-	if err != nil {
-		return instead(err, 404, errNotFound)
-	}
-	t.Metadata = c.grant.changed(t.Metadata, c.body.object("metadata"))
-	if given, ok := c.body["ttl"]; ok {
-		if t.TTL, err = ttlOf(given); err != nil {
-			return err
+	for range mostPatches {
+		t, err := s.ofPath(c)
+		if err != nil {
+			return instead(err, 404, errNotFound)
+		}
+		t.Metadata = c.grant.changed(t.Metadata, c.body.object("metadata"))
+		if given, ok := c.body["ttl"]; ok {
+			if t.TTL, err = ttlOf(given); err != nil {
+				return err
+			}
+		}
+		t.Updated = now()
+		kept, err := s.replace(c.ctx, t)
+		switch {
+		case err == nil && !kept:
+		case err != nil || c.r.Header.Get("Prefer") == "return=minimal":
+			return c.none(err)
+		default:
+			return s.show(c, t)
 		}
 	}
-	t.Updated = now()
-	err = s.keep(c.ctx, t)
-	if err != nil || c.r.Header.Get("Prefer") == "return=minimal" {
-		return c.none(err)
-	}
-	return s.show(c, t)
+	return fail(409, "Other servers change thread %s. Try again.", c.path("thread_id"))
 }
+
+// mostPatches is how often a thread is changed anew that another server changes at the same time.
+const mostPatches = 20
 
 func (s *threadAPI) copyOf(c *call) error {
 	t, err := s.ofPath(c)
@@ -119,9 +128,9 @@ func (s *threadAPI) anyThread(c *call) bool {
 // is shown as it is stored, unless the grant has a filter: then a child alone is, to who sees its parent. ok is false if
 // there is no such thread, or the grant does not show it.
 func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
-	t, ok, err = s.records.get(ctx, id)
-	if t.kept = ok; err != nil || ok {
-		return t, ok && g.admits(t.Metadata), err
+	t, item, err := s.records.read(ctx, id)
+	if t.kept = item; err != nil || item != nil {
+		return t, err == nil && g.admits(t.Metadata), err
 	}
 	var owner map[string]any
 	if g.Filter != nil {
@@ -264,6 +273,34 @@ func (s *threadAPI) run(c *call) (runs.Run, error) {
 		err = runs.ErrNotFound
 	}
 	return r, err
+}
+
+// replace is keep, if the record is still the one that was read: a thread that another server has removed since does not come back. kept
+// is false if it is another one. A store that makes no such commits stores it in any case, and so it does the first
+// record of a thread that a program beside the server made.
+func (s *threadAPI) replace(ctx context.Context, t thread) (kept bool, err error) {
+	over, can := s.store.(interface {
+		PutOver(ctx context.Context, was *store.Item, puts ...store.PutOp) (bool, error)
+	})
+	if !can || t.kept == nil {
+		return true, s.keep(ctx, t)
+	}
+	op, err := s.records.op(t.ID, t)
+	if err != nil {
+		return false, err
+	}
+	if t.TTL == nil {
+		return over.PutOver(ctx, t.kept, op)
+	}
+	a := deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}
+	expiry, err := s.deferred.records.op(a.key(), a)
+	if err != nil {
+		return false, err
+	}
+	if kept, err = over.PutOver(ctx, t.kept, op, expiry); kept {
+		s.deferred.expect(a)
+	}
+	return kept, err
 }
 
 // keep stores a thread, its expiry, and the operations beside, all in one write.

@@ -20,12 +20,6 @@ func (s *threadAPI) signal(c *call, t thread) error {
 	if err := g.Signal(c.ctx, t.ID, c.path("name"), c.body["value"], o); err != nil {
 		return err
 	}
-	// For its time to live it is a change. The signal is stored, and who got an error would send it again.
-	if t.TTL != nil {
-		if err := s.touch(c.ctx, t.ID); err != nil {
-			s.log.Error("note that a thread changed with a signal", "thread", t.ID, "error", err)
-		}
-	}
 	return c.none(nil)
 }
 

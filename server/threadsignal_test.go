@@ -3,7 +3,10 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +76,63 @@ func TestSignalsAndTTL(t *testing.T) {
 	h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": object{"n": 1}})
 	if after := expires(); after <= before {
 		t.Errorf("it expires at %s, before the signal at %s", after, before)
+	}
+}
+
+// elsewhere is a store behind which another server does something, once: between a signal that was stored and
+// the answer, as soon as a record of the server was read.
+type elsewhere struct {
+	*store.Local
+	sent atomic.Bool
+	does func()
+}
+
+func (e *elsewhere) Append(ctx context.Context, ns store.Namespace, topic, once string, value map[string]any) error {
+	err := e.Local.Append(ctx, ns, topic, once, value)
+	e.sent.Store(true)
+	return err
+}
+
+func (e *elsewhere) Get(ctx context.Context, ns store.Namespace, key string, opts ...store.GetOption) (*store.Item, error) {
+	item, err := e.Local.Get(ctx, ns, key, opts...)
+	if strings.HasPrefix(ns[0], "__stele_server") && e.sent.Swap(false) {
+		e.does()
+	}
+	return item, err
+}
+
+// TestSignalsAndDeletionElsewhere: a thread that another server deletes while a signal to it is answered does
+// not come back.
+func TestSignalsAndDeletionElsewhere(t *testing.T) {
+	var cfg server.Config
+	var s *elsewhere
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		ends := func(context.Context, any) (any, error) { return nil, nil }
+		s = &elsewhere{Local: c.Store.(*store.Local)}
+		c.Store = s
+		c.Graphs["letters"] = must(builder().Node("get", ends).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: s}))
+		cfg = *c
+		cfg.Store = s.Local
+	})
+	id := h.ok("POST", "/threads", object{"ttl": 1000}).text1("thread_id")
+	h.ended(id, h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id"))
+	other := must(server.New(cfg))
+	defer other.Close()
+	s.does = func() {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/threads/"+id, nil)
+		r.Host, r.RemoteAddr = "127.0.0.1", "127.0.0.1:1"
+		other.ServeHTTP(w, r)
+		if w.Code != 204 {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	}
+	h.ok("POST", "/stele/threads/"+id+"/signals/letter", object{"value": object{"n": 1}})
+	if s.sent.Swap(false) {
+		s.does()
+	}
+	if got := h.do("GET", "/threads/"+id, nil); got.status != 404 {
+		t.Errorf("it is there: %s", got.text)
 	}
 }
 

@@ -170,25 +170,11 @@ func (s *threadAPI) updateState(c *call, t thread) error {
 	if err != nil {
 		return err
 	}
-	if err := s.touch(c.ctx, t.ID); err != nil {
-		return err
-	}
 	configurable := map[string]any{"thread_id": at.ThreadID, "checkpoint_ns": at.Namespace, "checkpoint_id": at.CheckpointID}
 	if len(at.CheckpointMap) > 0 {
 		configurable["checkpoint_map"] = at.CheckpointMap
 	}
 	return c.json(map[string]any{"checkpoint": configurable, "configurable": configurable, "checkpoint_id": at.CheckpointID})
-}
-
-// touch notes that a thread was changed.
-func (s *threadAPI) touch(ctx context.Context, id string) error {
-	defer s.locks.thread(id)()
-	t, ok, err := s.records.get(ctx, id)
-	if err != nil || !ok {
-		return err
-	}
-	t.Updated = now()
-	return s.records.put(ctx, id, t)
 }
 
 func (s *threadAPI) getHistory(c *call) error {

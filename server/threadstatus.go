@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/message/pregeljson"
@@ -167,10 +168,17 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 		at.ran = true
 		switch current := !at.saved.After(run.Ended); {
 		case current && run.Status == runs.Error:
-			if at.error, err = s.view.failure(ctx, run); err != nil {
+			refused, f, err := s.refused(ctx, run)
+			if err == nil && !refused {
+				at.status = failed
+				f, err = s.view.failure(ctx, run)
+			}
+			if err != nil {
 				return at, err
 			}
-			at.status = failed
+			if at.status != idle {
+				at.error = f
+			}
 		case run.Cancel == runs.Rollback && run.Status == runs.Interrupted:
 			at.error = rolledBack
 		case current && run.Status == runs.Interrupted && at.status == interrupted:
@@ -202,7 +210,13 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 	}
 	if run.Status.Ended() {
 		if run.Status == runs.Error && !info.UpdatedAt.After(run.Ended) {
-			at.stele = string(saver.StatusFailed)
+			refused, _, err := s.refused(ctx, run)
+			if err != nil {
+				return at, run, err
+			}
+			if !refused {
+				at.stele = string(saver.StatusFailed)
+			}
 		}
 		if run.Ended.After(at.at) {
 			at.at = run.Ended
@@ -212,6 +226,29 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 		at.stele = open
 	}
 	return at, run, nil
+}
+
+// refused reports whether a run failed because its answer or its input was refused, which changed nothing: the thread
+// is as it was. Then it returns the failure, too.
+func (s *threadAPI) refused(ctx context.Context, run runs.Run) (bool, pregeljson.Failure, error) {
+	for _, refusal := range refusals {
+		if strings.Contains(run.Error, refusal.text) { // a node's error may quote it: the events tell
+			f, err := s.view.failure(ctx, run)
+			return err == nil && f.Error == pregeljson.FailureOf(refusal.err).Error, f, err
+		}
+	}
+	return false, pregeljson.Failure{}, nil
+}
+
+// refusals are the errors of runs that changed nothing, with a part of their texts.
+var refusals = []struct {
+	err  error
+	text string
+}{
+	{pregel.ErrNoInterrupt, pregel.ErrNoInterrupt.Error()},
+	{pregel.ErrWaiting, pregel.ErrWaiting.Error()},
+	{&pregel.AmbiguousResumeError{}, "multiple pending interrupts"},
+	{&pregel.UnknownInterruptError{}, "unknown interrupts"},
 }
 
 // lastRun returns the last run that was submitted on a thread, and the thread with that run's changes.
@@ -287,7 +324,11 @@ func (s *threadAPI) show(c *call, t thread) error {
 		withAbout(m)
 	}
 	if t.TTL != nil && slices.Contains(include, "ttl") {
-		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
+		expires, err := s.expires(c.ctx, t, at.at)
+		if err != nil {
+			return err
+		}
+		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(expires)}
 	}
 	return c.json(m)
 }

@@ -68,6 +68,32 @@ func TestUnknownFields(t *testing.T) {
 			t.Errorf("%v: %s, want %s", c.body, got, c.want)
 		}
 	}
+	id := h.ok("POST", "/threads", object{}).object()["thread_id"].(string)
+	copied := h.ok("POST", "/threads/"+id+"/copy", object{"thread_id": id})
+	if got := copied.header.Get("Stele-Ignored"); got != `"thread_id"` {
+		t.Errorf("a copy ignores %s", got)
+	}
+	for _, c := range []struct {
+		path string
+		body any
+		want string
+	}{
+		{"/threads", object{"ttl": object{"tll": 5}}, `"ttl.tll"`},
+		{"/threads/" + id + "/history", object{"before": object{"checkpoint": "x"}}, `"before.checkpoint"`},
+		{"/threads/" + id + "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "config": object{"recursion_limt": 1, "configurable": object{"any": 1}},
+			"checkpoint": object{"checkpointid": "x"}}, `"checkpoint.checkpointid", "config.recursion_limt"`},
+		{"/threads/" + id + "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "command": object{"graph": "x", "goto": []any{object{"node": "n", "input": object{"any": 1}, "inptu": 1}},
+			"update": object{"any": 1}, "resume": object{"any": 1}}}, `"command.goto[0].inptu", "command.graph", "input"`},
+		{"/runs/batch", []any{object{"assistant_id": "simple", "input": object{"text": "x"}}, object{"assistant_id": "simple", "inptu": 1}}, `"[1].inptu"`},
+	} {
+		if a := h.do("POST", c.path, c.body); a.header.Get("Stele-Ignored") != c.want {
+			t.Errorf("POST %s %v: %d ignores %s, want %s", c.path, c.body, a.status, a.header.Get("Stele-Ignored"), c.want)
+		}
+	}
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).object()["run_id"].(string)
+	if a := h.do("POST", "/threads/"+id+"/runs/"+run+"/cancel", object{"action": "rollback", "wait": true}); a.header.Get("Stele-Ignored") != `"action", "wait"` {
+		t.Errorf("a cancel ignores %s", a.header.Get("Stele-Ignored"))
+	}
 	if got := h.ok("POST", "/threads", object{"metadata": object{"any": 1}}).header.Get("Stele-Ignored"); got != "" {
 		t.Errorf("what is inside a field is the client's: %s", got)
 	}

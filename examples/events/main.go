@@ -142,6 +142,8 @@ func main() {
 	if err == nil {
 		fmt.Println("serving on", l.Addr())
 		err = serve(ctx, l, d, model.NewScriptedFunc(script))
+	} else {
+		err = fmt.Errorf("%w; -listen names another address", err)
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		log.Fatal(err)

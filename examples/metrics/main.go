@@ -54,7 +54,7 @@ func run(ctx context.Context, listen, dir string, every time.Duration, out io.Wr
 	defer func() { err = errors.Join(err, d.Close()) }()
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; -listen names another address", err)
 	}
 	fmt.Fprintf(out, "serving http://%s/metrics and /healthz of %s\n", l.Addr(), dir)
 	graphs := steleprom.NewGraphCollector()

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, api.Close()) }()
 	l, err := net.Listen("tcp", *addr)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; -addr names another address, such as 127.0.0.1:2030", err)
 	}
 	fmt.Fprintf(out, "http://%s serves the assistant \"agent\"\n", l.Addr())
 	srv := &http.Server{Handler: api, ReadHeaderTimeout: 10 * time.Second}

@@ -27,6 +27,15 @@ type Run struct {
 	MultitaskStrategy string          `json:"multitask_strategy"`
 	CreatedAt         Time            `json:"created_at"`
 	UpdatedAt         Time            `json:"updated_at"`
+	// WaitingFor is what Runs.Get tells of a run that waits for a worker which is not there; nil if there is one. stele's
+	// servers have it.
+	WaitingFor *MissingWorker `json:"stele_waiting_for,omitempty"`
+}
+
+// MissingWorker is what a worker must have that a run waits for.
+type MissingWorker struct {
+	Graph   string `json:"graph"`
+	Version string `json:"version"` // "" if no worker has the graph
 }
 
 // Ended reports whether the run has come to its end, however it went.

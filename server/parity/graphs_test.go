@@ -39,6 +39,7 @@ var builders = map[string]builder{
 	"notes":      notesGraph,
 	"slow":       slowGraph,
 	"spare":      counterGraph,
+	"telling":    tellingGraph,
 	"tooling":    toolingGraph,
 	"written":    writtenGraph,
 }
@@ -331,10 +332,18 @@ func slowGraph(o graph.Options) (*pregel.Graph, error) {
 
 func told() *graph.Builder { return graph.New(graph.Key("text", channel.LastValue[string]())) }
 
-func customGraph(o graph.Options) (*pregel.Graph, error) {
+var emitted = []any{map[string]any{"progress": 1}, "half way", []any{1, nil, map[string]any{"x": 2.5}}}
+
+func customGraph(o graph.Options) (*pregel.Graph, error) { return emits(o, emitted) }
+
+func tellingGraph(o graph.Options) (*pregel.Graph, error) {
+	return emits(o, append(slices.Clip(emitted), map[string]any{"name": "x", "payload": 1}, map[string]any{"name": "x", "more": []any{2}}, map[string]any{"payload": 3}))
+}
+
+func emits(o graph.Options, values []any) (*pregel.Graph, error) {
 	b := told()
 	b.Node("tell", func(ctx context.Context, _ any) (any, error) {
-		for _, v := range []any{map[string]any{"progress": 1}, "half way", []any{1, nil, map[string]any{"x": 2.5}}} {
+		for _, v := range values {
 			if err := pregel.Emit(ctx, v); err != nil {
 				return nil, err
 			}

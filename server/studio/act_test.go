@@ -30,7 +30,7 @@ func TestAct(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend, base string) {
 		p := open(t, base)
 		p.click("New thread")
-		p.submit("Make")
+		p.submit("Create")
 		p.says("This thread has no checkpoint yet.")
 		var hash string
 		p.eval(`location.hash`, &hash)
@@ -59,7 +59,7 @@ func TestAct(t *testing.T) {
 		p.do(chromedp.Click(chromedp.CSS(`.history .row:nth-child(3)`)))
 		p.click("Fork with an edit")
 		p.fill("textarea[name=values]", `{"note": "edited by a person"}`)
-		p.submit("Store")
+		p.submit("Save")
 		p.see("a second branch", `document.querySelectorAll(".history .row").length === 6 && document.querySelectorAll(".lanes path").length === 1`)
 		if s := b.state(t, thread); s.Values.Note != "edited by a person" || len(s.Values.Sent) != 0 {
 			t.Fatalf("after the edit the thread has %+v", s)
@@ -71,8 +71,8 @@ func TestAct(t *testing.T) {
 		p.says("Compared with") // a link shows what was on the screen
 
 		p.show("#/threads/" + thread)
-		p.click("Go on")
-		p.submit("Run")
+		p.click("Continue")
+		p.submit("Continue")
 		p.says("A question waits")
 
 		p.click("Copy")
@@ -211,7 +211,7 @@ func TestStore(t *testing.T) {
 		p.fill("input[name=namespace]", "users / ann")
 		p.fill("input[name=key]", "food")
 		p.fill("textarea[name=value]", `{"likes": "soup"}`)
-		p.submit("Store")
+		p.submit("Create")
 		p.says("soup")
 		item := func() (v struct{ Value map[string]any }) {
 			b.call(t, "GET", "/store/items?namespace=users.ann&key=food", nil, &v)
@@ -222,7 +222,7 @@ func TestStore(t *testing.T) {
 		}
 		p.click("edit")
 		p.fill("textarea[name=value]", `{"likes": "bread"}`)
-		p.submit("Store")
+		p.submit("Save")
 		p.says("bread")
 		if got := item(); got.Value["likes"] != "bread" {
 			t.Fatalf("the item is %v", got)
@@ -566,7 +566,7 @@ func TestTwoPeople(t *testing.T) {
 		bob.click("Edit state")
 		bob.fill("textarea[name=values]", `{"note": "bob's"}`)
 		b.call(t, "POST", "/threads/"+thread+"/state", map[string]any{"values": map[string]any{"note": "ann's"}, "as_node": "model"}, nil)
-		bob.submit("Store")
+		bob.submit("Save")
 		bob.says("Somebody else was first")
 		if s := b.state(t, thread); s.Values.Note != "ann's" {
 			t.Errorf("after both edits the note is %q", s.Values.Note)
@@ -585,7 +585,7 @@ func TestQueue(t *testing.T) {
 		b.call(t, "POST", "/threads", map[string]any{}, &made)
 		b.call(t, "POST", "/threads/"+made.ID+"/runs/wait", map[string]any{"assistant_id": "mail", "input": map[string]any{"messages": []any{map[string]any{"role": "user", "content": "fail once"}}}}, nil)
 		p := open(t, base)
-		p.do(chromedp.Click(`//nav//a[normalize-space()="Runs"]`))
+		p.show("#/runs") // the links of the header move when a count comes
 		p.says("the model is not there")
 		p.show("#/runs?status=error")
 		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "failed")`)
@@ -648,13 +648,13 @@ func TestSchedules(t *testing.T) {
 		p.fill("dialog input[name=thread]", thread)
 		p.fill("dialog textarea[name=input]", `{"note": "from the schedule"}`)
 		p.check(axe, "a new schedule")
-		p.submit("Make")
+		p.submit("Create")
 		p.says("Invalid cron schedule")
 		if got := kept(); len(got) != 0 {
 			t.Errorf("the server keeps %+v", got)
 		}
 		p.fill("dialog input[name=schedule]", "0 0 29 2 *")
-		p.submit("Make")
+		p.submit("Create")
 		p.see("the schedule", `!document.querySelector("dialog") && document.querySelector(".schedules li")?.innerText.startsWith("0 0 29 2 * runs mail on")`)
 		p.see("its thread", `document.querySelector(".schedules li a").href.endsWith(`+quote(thread)+`)`)
 		got := kept()
@@ -662,11 +662,14 @@ func TestSchedules(t *testing.T) {
 			t.Fatalf("the server keeps %+v", got)
 		}
 		p.check(axe, "schedules")
+		p.see("when, to the minute, and in which zone", `/next at \d{4}-\d\d-\d\d \d\d:\d\d [A-Z]/.test(document.querySelector(".schedules li").innerText)`)
 		p.click("pause")
 		p.see("that it pauses", `document.querySelector(".schedules li").innerText.includes(", paused")`)
 		if got := kept(); len(got) != 1 || got[0].Enabled {
 			t.Errorf("the server keeps %+v", got)
 		}
+		p.click("resume")
+		p.see("that it goes on", `document.querySelector(".schedules li").innerText.includes("next at")`)
 		p.do(js(`document.querySelector(".schedules li button:last-child").click()`))
 		p.see("a question", `document.querySelector("dialog[open]")`)
 		p.do(chromedp.KeyEvent(kb.Escape))

@@ -220,6 +220,21 @@ func serveAnswers(t *testing.T, answers map[string]any) string {
 	return s.URL
 }
 
+// Problems of a store are told in words, and those of a later store by their names.
+func TestProblemsInWords(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	p := open(t, serveAnswers(t, m{
+		"GET /info":               m{"version": "test", "stele": m{"health": true}},
+		"POST /assistants/search": []any{},
+		"POST /threads/search":    []any{},
+		"GET /stele/health":       m{"health": m{"problems": []any{m{"kind": "disk_low", "detail": "3 GB are free"}, m{"kind": "of_tomorrow", "detail": "rain"}}, "space": m{"free": 3, "total": 4}}, "stats": m{"threads": 0, "log_files": 0, "log_bytes": 0, "segments": 0, "segment_bytes": 0, "raw_bytes": 0, "dead_bytes": 0, "images": 0, "compaction_debt": 0, "resident": 0}},
+	}))
+	p.see("no first choice where nothing can run", `document.querySelector(".bar button")?.innerText === "New thread" && !document.querySelector(".bar .primary")`)
+	p.show("#/health")
+	p.see("both in their boxes", `[...document.querySelectorAll(".task.failed")].map(e => e.innerText.replace(/\s+/g, " ")).join("; ") === "Low disk space 3 GB are free; of_tomorrow rain"`)
+}
+
 // A row of the list tells threads apart: what a person would call one, whose it is, what it waits for or
 // was said last, how long it lasted; its id is short and is copied whole.
 func TestList(t *testing.T) {
@@ -312,5 +327,20 @@ func TestOneColour(t *testing.T) {
 	}
 	if len(by) != 3 || by["done"] == by["waiting"] || by["asked"] == by["waiting"] || len(colours) != 10 {
 		t.Errorf("the states are %q", colours)
+	}
+}
+
+// A screen with nothing on it says what would be there, and where it comes from.
+func TestEmptyStates(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	none := []any{}
+	p := open(t, serveAnswers(t, m{"GET /info": m{"version": "test", "stele": m{"runs": true, "tasks": true}}, "POST /assistants/search": none, "POST /threads/search": none, "POST /threads/count": 0,
+		"GET /threads/t": m{"thread_id": "t", "status": "idle", "metadata": m{}, "values": m{}}, "GET /threads/t/runs": none, "POST /threads/t/history": none,
+		"GET /stele/runs": m{"runs": none, "total": 0}, "GET /stele/schedules": m{"schedules": none}, "POST /store/namespaces": m{"namespaces": none}, "POST /store/items/search": m{"items": none}}))
+	for hash, says := range map[string]string{"#/threads": "A thread is one conversation", "#/inbox": "the question waits here until somebody answers it", "#/store": "An item is what agents remember",
+		"#/runs": "A run is one call of a graph on a thread", "#/threads/t": "This thread has no checkpoint yet."} {
+		p.show(hash)
+		p.see(hash, `document.querySelector(".empty")?.innerText.replace(/\s+/g, " ").includes(`+quote(says)+`)`)
 	}
 }

@@ -95,10 +95,10 @@ func TestApprove(t *testing.T) {
 			thread = ask()
 			p.key("s")
 			p.see("the answer", `document.activeElement.name === "a0.0.message"`)
-			p.click("Send the answer")
+			p.click("Send the answer instead of running it")
 			p.says("Write what the agent is answered.")
 			p.fill(`textarea[name="a0.0.message"]`, "it was refunded before")
-			p.click("Send the answer")
+			p.click("Send the answer instead of running it")
 			expect(thread, "it was refunded before")
 		}
 	})
@@ -115,7 +115,9 @@ func TestApproveSeveral(t *testing.T) {
 			p.settled()
 			p.says("Look at the tone.")
 			p.see("the decisions that are allowed", `[...document.querySelectorAll(".decisions")].map(g => [...g.children].map(e => e.dataset.decision).join()).join(" ") === "approve,edit,reject,respond approve,reject"`)
-			p.click("Send 2 decisions")
+			p.see("colours that tell apart, and what each does", `(([yes, , no, other]) => getComputedStyle(yes).color !== getComputedStyle(no).color && getComputedStyle(no).color === getComputedStyle(other).color && other.title.startsWith("Does not run"))([...document.querySelectorAll(".decisions button")])`)
+			p.see("that two are left", `document.querySelector(".questions [type=submit][aria-disabled=true]").innerText === "Decide 2 more"`)
+			p.click("Decide 2 more")
 			p.says("Decide about refund first.")
 			p.key("e")
 			p.see("the first argument", `document.activeElement.closest(".more")`)
@@ -130,6 +132,7 @@ func TestApproveSeveral(t *testing.T) {
 			p.see("why", `document.activeElement.tagName === "TEXTAREA"`)
 			p.fill(`[name="a`+map[string]string{"desk": "0.1", "desk_each": "1.0"}[graph]+`.message"]`, "no mails")
 			p.see("both decisions", `document.querySelectorAll(".call[data-decided]").length === 2`)
+			p.says("Not sent yet")
 			p.click("Send 2 decisions")
 			want := "order 9007199254740995, because sorry, notify true"
 			if graph == "desk_each" {
@@ -143,7 +146,7 @@ func TestApproveSeveral(t *testing.T) {
 			p.show("#/threads/" + thread)
 			p.see("both calls", `document.querySelectorAll(".questions .call").length === 2`)
 			p.settled()
-			p.click("Approve all")
+			p.click("Mark all approved")
 			p.click("Send 2 decisions")
 			if got := p.answered(t, b, thread); !strings.Contains(got, "order 9007199254740993") || !strings.Contains(got, "wrote to ann") {
 				t.Errorf("%s: the agent says %q", graph, got)

@@ -247,8 +247,8 @@ func benchmarkPage(b *testing.B, api http.Handler, thread string) {
 		p.see("the history", `document.querySelectorAll(".history .row").length > 5`)
 		for b.Loop() {
 			p.see("no run of before", `!document.querySelector("dialog") && (document.querySelector(".live button")?.click(), !document.querySelector(".live"))`)
-			p.click("Go on")
-			p.submit("Run")
+			p.click("Continue")
+			p.submit("Continue")
 			p.see("the last token", `document.querySelector(".live .bubble")?.innerText.endsWith("LAST")`)
 			b.ReportMetric(float64(time.Since(sent.Load().(time.Time)).Milliseconds()), "ms/behind")
 		}

@@ -169,7 +169,7 @@ func (p *tab) settled() {
 func (p *tab) fill(selector, text string) {
 	p.t.Helper()
 	p.do(chromedp.WaitVisible(chromedp.CSS(selector)), js(fmt.Sprintf(
-		`{ const e = document.querySelector(%s); e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})) }`, quote(selector), quote(text))))
+		`{ const e = document.querySelector(%s); const text = %s; if (e.type === "radio") document.getElementsByName(e.name).forEach(r => r.checked = r.value === text); else e.value = text; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})) }`, quote(selector), quote(text))))
 }
 
 // key presses a key where the focus is, without the character that chromedp sends behind it, which no
@@ -189,7 +189,7 @@ func (p *tab) see(what, condition string) {
 	err := look()
 	// A page that loads itself again ends what was asked of it before.
 	for range 5 {
-		if err == nil || !strings.Contains(err.Error(), "Cannot find context") && !strings.Contains(err.Error(), "Execution context was destroyed") {
+		if err == nil || !slices.ContainsFunc([]string{"Cannot find context", "Execution context was destroyed", "Inspected target navigated"}, func(s string) bool { return strings.Contains(err.Error(), s) }) {
 			break
 		}
 		err = look()
@@ -368,10 +368,11 @@ func tempDir() (string, error) {
 	return dir, err
 }
 
+// emulate is a browser of a person who likes a scheme of colours, and no motion: what is looked at is not on its way.
 func emulate(scheme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 		return chromedp.Void{}, err
 	}
 }

@@ -348,7 +348,7 @@ func TestAnswerIsForWhat(t *testing.T) {
 	p.show("#/threads/one")
 	p.fill(".questions textarea", "yes")
 	p.click("Answer")
-	p.says("Choose the assistant that goes on with the thread.")
+	p.says("Choose the assistant that continues the thread.")
 	p.see("where", `document.activeElement.name === "assistant" && sent.length === 0`)
 	p.choose(".questions select[name=assistant]", "second")
 	p.click("Answer")

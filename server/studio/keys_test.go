@@ -151,7 +151,7 @@ func TestExactNumbers(t *testing.T) {
 	p.see("the dialog", `document.querySelector("textarea[name=values]")`)
 	p.eval(`document.querySelector("textarea[name=values]").value`, &text)
 	each(text)
-	p.submit("Store")
+	p.submit("Save")
 	p.see("that it is stored", `!document.querySelector("dialog")`)
 	stored("POST /threads/t/state", `"values":`+numbers)
 	p.show("#/threads/t?with=1f0a0000-0000-6000-8000-000000000000")
@@ -165,7 +165,7 @@ func TestExactNumbers(t *testing.T) {
 	p.show("#/store")
 	p.says("9007199254740993")
 	p.click("edit")
-	p.submit("Store")
+	p.submit("Save")
 	p.see("that it is stored", `!document.querySelector("dialog")`)
 	stored("PUT /store/items", `"value":`+numbers)
 	p.show("#/threads?q=big%3D9007199254740993")
@@ -187,7 +187,7 @@ func TestSignIn(t *testing.T) {
 	s := httptest.NewServer(New(api, Options{}))
 	defer s.Close()
 	p := open(t, s.URL)
-	p.see("the field", `document.querySelector("input[name=key]")`)
+	p.see("the field, and what it is", `document.querySelector("input[name=key]") && document.querySelector("h1").offsetHeight > 10 && document.querySelector("label").innerText.startsWith("Key or token")`)
 	p.see("no status", `!document.body.innerText.includes("401") && !document.querySelector("[role=alert]")`)
 	for _, scheme := range []string{"light", "dark"} {
 		p.do(emulate(scheme))
@@ -202,7 +202,7 @@ func TestSignIn(t *testing.T) {
 	p.says("There are no threads yet.")
 	p.do(chromedp.Reload())
 	p.says("There are no threads yet.") // the tab keeps it
-	p.see("the assistants", `[...document.querySelectorAll("button")].some(b => b.innerText === "New thread")`)
+	p.see("the assistants", `[...document.querySelectorAll("button")].some(b => b.innerText === "New thread" && b.className === "primary")`)
 	p.click("sign out")
 	p.see("the field again", `document.querySelector("input[name=key]")`)
 }

@@ -32,7 +32,7 @@ func (p *tab) begin(task string, pauses ...string) (thread string) {
 	p.t.Helper()
 	p.show("#/threads")
 	p.click("New thread")
-	p.submit("Make")
+	p.submit("Create")
 	p.says("This thread has no checkpoint yet.")
 	var hash string
 	p.eval(`location.hash`, &hash)
@@ -80,8 +80,8 @@ func TestParty(t *testing.T) {
 		thread := p.begin("invite")
 		p.says("2 questions wait")
 		p.see("the graph that the thread is of", `document.querySelector(".questions select[name=assistant]").selectedOptions[0].innerText === "party"`)
-		p.see("a form and a text", `document.querySelectorAll(".questions fieldset select, .questions input[inputmode=numeric], .questions textarea").length === 3`)
-		p.choose(".questions fieldset select", "true")
+		p.see("a form and a text", `document.querySelectorAll(".questions .choices, .questions input[inputmode=numeric], .questions textarea").length === 3`)
+		p.do(chromedp.Click(`//label[normalize-space()="Yes"]`))
 		p.fill(".questions input[inputmode=numeric]", "three")
 		p.click("Answer")
 		p.says("How many: write a whole number.")
@@ -144,11 +144,13 @@ func TestCancel(t *testing.T) {
 			t.Errorf("the thread is %s", got)
 		}
 		p.see("the button", `[...document.querySelectorAll(".live button")].some(e => e.innerText === "cancel" && (e.click(), true))`)
+		p.submit("Cancel it")
 		p.see("the end of the run", `!document.querySelector(".runs .status.busy") && document.querySelector(".runs .status")`)
 		idle()
 		// Somebody else's run, which this page does not follow.
 		b.call(t, "POST", "/threads/"+thread+"/runs", map[string]any{"assistant_id": "party", "input": map[string]any{"task": "wait"}}, nil)
 		p.see("the other run", `[...document.querySelectorAll(".runs .status.busy ~ button")].some(e => (e.click(), true))`)
+		p.submit("Cancel it")
 		p.see("its end", `document.querySelectorAll(".runs li").length === 2 && !document.querySelector(".runs .status.busy")`)
 		idle()
 	})
@@ -168,8 +170,8 @@ func TestPauseAndFork(t *testing.T) {
 			t.Fatalf("at the breakpoint the thread has %+v", s)
 		}
 		p.see("two checkpoints", `document.querySelectorAll(".history .row").length === 2`)
-		p.click("Go on")
-		p.submit("Run")
+		p.click("Continue")
+		p.submit("Continue")
 		p.see("three checkpoints", `document.querySelectorAll(".history .row").length === 3`)
 		if s := b.party(t, thread); len(s.Next) != 0 {
 			t.Fatalf("after the breakpoint the thread has %+v", s)

@@ -42,6 +42,8 @@ func TestScreens(t *testing.T) {
 	defer tl.Close()
 	wf := httptest.NewServer(New(workflowFixture(), Options{}))
 	defer wf.Close()
+	single := httptest.NewServer(New(singleFixture(), Options{}))
+	defer single.Close()
 	none := httptest.NewServer(New(answering(map[string]any{"GET /info": map[string]any{"version": "test"}, "POST /assistants/search": []any{}, "POST /threads/search": []any{}, "POST /threads/count": 0}), Options{}))
 	defer none.Close()
 	locked := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,6 +53,9 @@ func TestScreens(t *testing.T) {
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
 	const runs, steps = `document.querySelectorAll("tbody tr").length === 12 && document.querySelectorAll(".schedules li").length === 3`, `document.querySelectorAll(".steps .did").length === 6 && document.querySelector("form.signal") && document.querySelector(".node") && document.querySelector(".runs li")`
 	const inbox, asked = "#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelectorAll(".questions .call").length === 2`
+	// A form takes no decision in its first moment.
+	const decide = `document.querySelectorAll(".questions .chosen").length === 2 ? document.activeElement.matches("textarea") && (document.activeElement.blur(), true)
+		: (document.querySelector(".call:not([data-decided]) [data-decision=" + (document.querySelector(".call[data-decided]") ? "reject]" : "approve]"))?.click(), false)`
 	compared := thread + "?at=" + checkpointID(6) + "&with=" + checkpointID(4)
 	for _, c := range []struct {
 		name, scheme, hash, ready string
@@ -63,6 +68,11 @@ func TestScreens(t *testing.T) {
 		{"inbox", "light", inbox, asked, 1280, `document.querySelector(".questions h3").innerText = "Two calls"`},
 		{"inbox-dark", "dark", inbox, asked, 1280, `document.querySelector(".questions h3").innerText = "Two calls"`},
 		{"inbox-phone", "light", inbox, asked, 390, `document.querySelector(".questions h3").innerText = "Two calls"`},
+		{"inbox-list-phone", "light", "#/inbox", `document.querySelectorAll(".ask").length === 2`, 390, `document.querySelector(".ask .words").innerText = "refund, write"`},
+		{"inbox-decided", "light", inbox, decide, 1280, `document.querySelector(".questions .chosen").innerText = "Approved"`},
+		{"inbox-decided-phone", "dark", inbox, decide, 390, `document.querySelector(".questions .chosen").innerText = "Approved"`},
+		{"inbox-single", "light", "#/inbox", `document.querySelectorAll(".questions .call").length === 1`, 1280, `document.querySelector(".questions h3").innerText = "A question"`},
+		{"inbox-single-phone", "light", inbox, `document.querySelectorAll(".questions .call").length === 1`, 390, `document.querySelector(".questions h3").innerText = "A question"`},
 		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 1280, `document.querySelector(".actions button").innerText = "Send output"`},
 		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "78"`},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
@@ -75,6 +85,7 @@ func TestScreens(t *testing.T) {
 		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
 		{"runs-phone", "light", "#/runs", runs, 390, `document.querySelector("main h1").innerText = "Rins"`},
 		{"timeline", "light", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 1280, `document.querySelector(".wave b").innerText = "sent"`},
+		{"timeline-dark", "dark", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 1280, `document.querySelector(".wave b").innerText = "sent"`},
 		{"timeline-phone", "dark", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 390, `document.querySelector(".legend").innerText = "nodal"`},
 		{"compare-dark", "dark", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "78"`},
 		{"store-dark", "dark", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
@@ -98,6 +109,9 @@ func TestScreens(t *testing.T) {
 			case "empty":
 				base = none.URL
 			}
+			if strings.HasPrefix(c.name, "inbox-single") {
+				base = single.URL
+			}
 			if strings.HasPrefix(c.name, "runs") || strings.HasPrefix(c.name, "health") {
 				base, height = own.URL, 960
 			}
@@ -115,7 +129,7 @@ func TestScreens(t *testing.T) {
 				return chromedp.Void{}, err
 			}, emulate(c.scheme), chromedp.Navigate(base+"/"+c.hash), chromedp.Reload())
 			p.see("the screen", c.ready)
-			if base == s.URL || base == tl.URL {
+			if base == s.URL || base == tl.URL || base == single.URL {
 				p.see("how many wait", `document.querySelector(".badge")`)
 			}
 			p.see("its fonts", `document.fonts.status === "loaded"`)
@@ -294,24 +308,27 @@ func checkpointID(i int) string {
 
 // timelineFixture is the same server with a queue, which noted the tasks of two runs: one that asked, and one
 // that was answered, and failed in the end.
-func timelineFixture() http.Handler {
+func timelineFixture() http.Handler { return answering(timelineAnswers()) }
+
+// A thread of the fixture, and its runs.
+const fixedThread, firstRun, secondRun = "0192f7c0-1111-7000-8000-000000000003", "0192f7c0-2222-7000-8000-000000000001", "0192f7c0-2222-7000-8000-000000000002"
+
+func timelineAnswers() map[string]any {
 	type m = map[string]any
-	const thread = "0192f7c0-1111-7000-8000-000000000003"
-	const first, second = "0192f7c0-2222-7000-8000-000000000001", "0192f7c0-2222-7000-8000-000000000002"
 	task := func(id, began string, took time.Duration, status string, starts, attempts int, namespace ...string) m {
 		name, _, _ := strings.Cut(id, "-")
 		return m{"id": id, "name": name, "namespace": append([]string{}, namespace...), "starts": starts, "attempts": attempts, "status": status, "began_at": "2026-03-01T11:" + began + "Z", "took_ns": took}
 	}
 	answers := answersOfFixture()
 	answers["GET /info"] = m{"version": "test", "stele": m{"runs": true, "tasks": true}}
-	answers["GET /threads/"+thread+"/runs"] = []any{m{"run_id": second, "status": "error", "created_at": "2026-03-01T11:53:03Z"}, m{"run_id": first, "status": "interrupted", "created_at": "2026-03-01T11:50:00Z"}}
+	answers["GET /threads/"+fixedThread+"/runs"] = []any{m{"run_id": secondRun, "status": "error", "created_at": "2026-03-01T11:53:03Z"}, m{"run_id": firstRun, "status": "interrupted", "created_at": "2026-03-01T11:50:00Z"}}
 	answers["GET /stele/runs"] = m{"total": 0, "runs": []any{}}
-	answers["GET /stele/threads/"+thread+"/runs/"+first+"/tasks"] = m{"recorded": true, "tasks": []any{
+	answers["GET /stele/threads/"+fixedThread+"/runs/"+firstRun+"/tasks"] = m{"recorded": true, "tasks": []any{
 		task("model-1", "50:00.050", 2_200*time.Millisecond, "ended", 1, 3), task("send-1", "50:02.320", time.Millisecond, "waiting", 1, 1)}}
-	answers["GET /stele/threads/"+thread+"/runs/"+second+"/tasks"] = m{"recorded": true, "tasks": []any{
+	answers["GET /stele/threads/"+fixedThread+"/runs/"+secondRun+"/tasks"] = m{"recorded": true, "tasks": []any{
 		task("send-2", "53:03.130", 760*time.Millisecond, "ended", 2, 1), task("model-9", "53:03.200", 400*time.Millisecond, "ended", 1, 1, "send:send-2"), task("model-2", "53:03.910", 2_210*time.Millisecond, "ended", 1, 1),
 		task("archive", "53:06.150", 90*time.Millisecond, "error", 1, 3)}}
-	return answering(answers)
+	return answers
 }
 
 func answersOfFixture() map[string]any {
@@ -413,6 +430,17 @@ func answersOfFixture() map[string]any {
 	}
 }
 
+// singleFixture is a server on which one agent asks for one call.
+func singleFixture() http.Handler {
+	type m = map[string]any
+	answers := answersOfFixture()
+	asks := answers["POST /threads/search"].([]any)[4].(m)
+	one := asks["interrupts"].(m)["t2"].([]any)[0].(m)["value"].(m)
+	one["action_requests"], one["review_configs"] = one["action_requests"].([]any)[:1], one["review_configs"].([]any)[:1]
+	answers["POST /threads/search"], answers["POST /threads/count"] = []any{asks}, 1
+	return answering(answers)
+}
+
 // workflowFixture is a server of stele's with a workflow that waits for a signal.
 func workflowFixture() http.Handler {
 	type m = map[string]any
@@ -482,7 +510,7 @@ func steleFixture() http.Handler {
 			m{"graph": "order", "version": "9f2c41d07a55", "runs": 0, "pinned": 0, "workers": 1}}},
 		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
 		"GET /stele/health": m{
-			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},
+			"health": m{"problems": []any{m{"kind": "disk_low", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},
 			"stats": m{"threads": 1284, "log_files": 2, "log_bytes": 1_200_000, "segments": 7, "segment_bytes": 84_000_000, "raw_bytes": 612_000_000, "dead_bytes": 9_400_000,
 				"images": 2, "compaction_debt": 0, "resident": 96}},
 		"GET /stele/room": m{"bytes": 640_000_000, "channels": []any{m{"channel": "messages", "values": 18_211, "bytes": 431_000_000}, m{"channel": "documents", "values": 902, "bytes": 122_000_000},

@@ -60,6 +60,8 @@ func TestSides(t *testing.T) {
 	p := open(t, s.URL)
 	p.show("#/threads/t?at=1f0a0000-0000-6000-8002-000000000000&with=1f0a0000-0000-6000-8001-000000000000")
 	p.says("Two branches, which part at …0000-6000.")
+	p.see("which is which", `[...document.querySelectorAll(".end .note:first-child")].map(e => e.innerText).join() === "one branch,other branch"`)
+	p.see("signs beside the colours", `getComputedStyle(document.querySelector("td.removed"), "::before").content === '"−"' && getComputedStyle(document.querySelector("td.added"), "::before").content === '"+"'`)
 	rows := func(channel string) (rows [][]string) {
 		t.Helper()
 		p.eval(`[...[...document.querySelectorAll("table.sides")].find(t => t.caption.innerText === `+quote(channel)+`).querySelectorAll("tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim()))`, &rows)
@@ -114,7 +116,7 @@ func TestSides(t *testing.T) {
 	}
 	p.check(axe, "sides on a phone")
 	// Two are chosen by a finger alone.
-	p.click("end")
+	p.click("close comparison")
 	p.see("one checkpoint", `!document.querySelector("table.sides")`)
 	p.do(js(`document.querySelector(".history > .toggle").click()`))
 	p.click("compare two")

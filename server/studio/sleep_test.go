@@ -91,7 +91,7 @@ func TestAssistantOfACheckpoint(t *testing.T) {
 		"POST /threads/t/history": []any{m{"checkpoint": m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": checkpointID(1)}, "metadata": m{"source": "loop", "step": 0, "graph_id": "second"}, "created_at": "2026-03-01T11:50:00Z", "next": []any{"talk"}, "tasks": []any{}, "values": m{}}},
 	}))
 	p.show("#/threads/t")
-	p.click("Go on")
+	p.click("Continue")
 	p.see("the assistant", `document.querySelector("dialog select")?.selectedOptions[0].innerText === "second"`)
 }
 
@@ -100,7 +100,7 @@ func TestMessage(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend, base string) {
 		p := open(t, base)
 		p.click("New thread")
-		p.submit("Make")
+		p.submit("Create")
 		p.says("This thread has no checkpoint yet.")
 		p.click("Send input")
 		p.choose("dialog select", "mail")
@@ -108,7 +108,7 @@ func TestMessage(t *testing.T) {
 		p.submit("Run")
 		p.says("A question waits")
 		p.see("what was said", `document.querySelector(".bubble.human")?.innerText.includes("hello {ann}")`)
-		p.see("what goes on", `[...document.querySelectorAll(".actions button")].some(e => e.innerText === "Go on")`)
+		p.see("that nothing goes on without an answer", `(all => all.includes("Edit state") && !all.includes("Continue"))([...document.querySelectorAll(".actions button")].map(e => e.innerText))`)
 		p.click("Delete")
 		p.see("which thread", `document.querySelector("dialog b")?.innerText.trim() === "hello {ann}"`)
 	})

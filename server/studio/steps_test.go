@@ -187,27 +187,67 @@ func TestTeamSays(t *testing.T) {
 	p.see("who spoke, once", `[...document.querySelectorAll(".wave .what")].some(e => e.innerText.replace(/\s+/g, " ").trim() === "mathematician answered with add")`)
 }
 
+// Tools that answered in one step are named, and of those of which one failed that one alone.
+func TestToolsSay(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	at := func(i int) m {
+		return m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": checkpointID(i)}
+	}
+	tool := func(name, status string) m {
+		return m{"type": "tool", "id": name + status, "name": name, "status": status, "content": "of " + name, "tool_call_id": name}
+	}
+	history := []any{}
+	for i, messages := range [][]any{{tool("look", "success"), tool("count", "success")}, {tool("write", "success"), tool("send", "error")}, nil} {
+		s := m{"checkpoint": at(i), "metadata": m{"source": "loop", "step": i}, "created_at": "2026-03-01T11:50:00Z", "next": []string{}, "values": m{}, "tasks": []any{}}
+		if i > 0 {
+			s["parent_checkpoint"] = at(i - 1)
+		}
+		if messages != nil {
+			s["tasks"] = []any{m{"id": fmt.Sprint(i), "name": "tools", "interrupts": []any{}, "result": m{"messages": messages}}}
+		}
+		history = slices.Insert(history, 0, any(s))
+	}
+	p := open(t, serveAnswers(t, m{"GET /info": m{"version": "test"}, "POST /assistants/search": []any{}, "GET /threads/t": m{"thread_id": "t", "status": "idle", "metadata": m{}, "values": m{}},
+		"GET /threads/t/runs": []any{}, "POST /threads/t/history": history}))
+	p.show("#/threads/t")
+	p.see("the rows", `document.querySelectorAll(".history .row").length === 3`)
+	var got []string
+	p.eval(whats, &got)
+	if want := []string{"Tool failed: send of send", "2 tools answered: look, count"}; quote(got[:2]) != quote(want) {
+		t.Errorf("the history says %s, want %s", quote(got[:2]), quote(want))
+	}
+}
+
 // counting counts the requests for histories that reach a server, and the checkpoints that it gave.
 func counting(t *testing.T, b backend) (base string, requests, states *atomic.Int64) {
+	t.Helper()
+	requests, states = new(atomic.Int64), new(atomic.Int64)
+	return watching(t, b, "/history", func(_ *http.Request, answer []byte) {
+		requests.Add(1)
+		var list []json.RawMessage
+		if json.Unmarshal(answer, &list) == nil {
+			states.Add(int64(len(list)))
+		}
+	}), requests, states
+}
+
+// watching serves the page for a server, and shows the requests whose path has an end, with their answers, before the page has these.
+func watching(t *testing.T, b backend, end string, see func(r *http.Request, answer []byte)) (base string) {
 	t.Helper()
 	to, err := url.Parse(b.url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, states = new(atomic.Int64), new(atomic.Int64)
 	api := Remote(to, nil)
 	s := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/history") {
+		if !strings.HasSuffix(r.URL.Path, end) {
 			api.ServeHTTP(w, r)
 			return
 		}
-		requests.Add(1)
-		var list []json.RawMessage
 		kept := httptest.NewRecorder()
 		api.ServeHTTP(kept, r)
-		if json.Unmarshal(kept.Body.Bytes(), &list) == nil {
-			states.Add(int64(len(list)))
-		}
+		see(r, kept.Body.Bytes())
 		for k, v := range kept.Header() {
 			w.Header()[k] = v
 		}
@@ -215,7 +255,7 @@ func counting(t *testing.T, b backend) (base string, requests, states *atomic.In
 		_, _ = io.Copy(w, bytes.NewReader(kept.Body.Bytes()))
 	}), Options{}))
 	t.Cleanup(s.Close)
-	return s.URL, requests, states
+	return s.URL
 }
 
 // A long thread goes to a step, and to a time, with a request or two, and not by way of all that lies between.

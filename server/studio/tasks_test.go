@@ -32,7 +32,7 @@ func TestTasks(t *testing.T) {
 			p.see("what is not told", first+`.innerText.includes("This server does not tell what the task was called with, its duration or its retries.")`)
 			return
 		}
-		p.see("how long it took, and how often it was tried", `/^unsure ended \d+(\.\d)? (m?s|min), 3 tries$/.test(`+first+`.querySelector("summary").innerText.replace(/\s+/g, " ").trim())`)
+		p.see("how long it took, and how often it was tried", `/^unsure ended \d+(\.\d)? (m?s|min), 3 attempts$/.test(`+first+`.querySelector("summary").innerText.replace(/\s+/g, " ").trim())`)
 		p.see("that its node was called again", `/its node was called 3 times, in \d/.test(`+first+`.innerText)`)
 		p.see("what it wrote", first+`.innerText.includes("dish") && `+first+`.innerText.includes("soup after all")`)
 		p.do(js(first + `.querySelector(".leaf button").click()`))

@@ -29,16 +29,17 @@ func TestTimeline(t *testing.T) {
 	var got [][]string
 	p.eval(`[...document.querySelectorAll(".wave")].map(e => [e.className, e.querySelector(".step").innerText, e.querySelector(".what").innerText.trim(), e.querySelector(".figures").innerText])`, &got)
 	want := [][]string{
-		{"wave tool first", "step 3", "send Tool answered: send_mail", "760 ms, 2 tries"},
+		{"wave tool first", "step 3", "send Tool answered: send_mail", "760 ms, 2 attempts"},
 		{"wave model", "", "model", "400 ms"},
 		{"wave model first", "step 4", "model Model answered", "2.2 s, 212 tokens, 0.59 EUR"}, // (190 * 3000 + 22 * 1000) / 1e6
-		{"wave failed", "", "archive", "90 ms, failed, 3 tries"},
-		{"wave model first", "step 1", "model Model called send_mail", "2.2 s, 3 tries, 148 tokens, 0.39 EUR"},
+		{"wave failed", "", "archive", "90 ms, failed, 3 attempts"},
+		{"wave model first", "step 1", "model Model called send_mail", "2.2 s, 3 attempts, 148 tokens, 0.39 EUR"},
 		{"wave waiting", "", "send", "asked"},
 	}
 	if quote(got) != quote(want) {
 		t.Errorf("the timeline is\n%s, want\n%s", quote(got), quote(want))
 	}
+	p.see("names that lead nowhere, as dark as others", `getComputedStyle(document.querySelector(".wave .name:disabled")).opacity === "1"`)
 	// A model that has no price leaves the sum of the others, and is named.
 	partly := httptest.NewServer(New(timelineFixture(), Options{Prices: &Prices{Currency: "EUR", Models: map[string]Price{"other": {Input: 1}}}}))
 	defer partly.Close()

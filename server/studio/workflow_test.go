@@ -126,7 +126,7 @@ func TestWorkflow(t *testing.T) {
 		p.eval(`[...document.querySelectorAll(".steps .did")].map(e => [e.className, e.querySelector(".what").innerText.trim().replace(/[0-9a-f]{8}….{4}/, "ID"), e.querySelector(".state").innerText, e.querySelector(".figures").innerText.replace(/[0-9.]+ (m?s)/, "1 s"), e.querySelector(".said, .error")?.innerText.trim() ?? ""])`, &rows)
 		return rows
 	}
-	want := [][]string{{"did done", "call charge", "done", "1 s, 2 tries", "{ cents, payment }"}, {"did failed", "call print invoice", "failed", "", "no paper"}, {"did asleep", "child parcel ID", "sleeping", "", ""}}
+	want := [][]string{{"did done", "call charge", "done", "1 s, 2 attempts", "{ cents, payment }"}, {"did failed", "call print invoice", "failed", "", "no paper"}, {"did asleep", "child parcel ID", "sleeping", "", ""}}
 	if got := rows(); quote(got) != quote(want) {
 		t.Errorf("the steps are\n%s, want\n%s", quote(got), quote(want))
 	}
@@ -266,6 +266,21 @@ func TestPlaceholdersOfAPhone(t *testing.T) {
 			t.Errorf("%s: cut off: %q", screen, cut)
 		}
 	}
+}
+
+// On a phone what decides is as large as a finger, and in sight; no field makes the browser magnify the page.
+func TestFingers(t *testing.T) {
+	chromium(t)
+	s := httptest.NewServer(New(fixture(), Options{}))
+	defer s.Close()
+	p := open(t, s.URL)
+	p.narrow(390)
+	p.see("the whole button", `document.querySelector(".bar > button")?.offsetWidth > 340`)
+	p.see("large letters", `[...document.querySelectorAll("input, select")].every(e => parseFloat(getComputedStyle(e).fontSize) >= 16)`)
+	p.show("#/inbox?id=0192f7c0-1111-7000-8000-000000000005")
+	p.see("both calls", `document.querySelectorAll(".questions .call").length === 2`)
+	p.see("large buttons", `[...document.querySelectorAll(".decisions button, .questions [type=submit]")].every(e => e.offsetHeight >= 41)`)
+	p.see("the button that sends, in sight", `document.querySelector(".questions [type=submit]").getBoundingClientRect().bottom <= innerHeight`)
 }
 
 // narrow gives the window a width.

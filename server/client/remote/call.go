@@ -282,6 +282,9 @@ func outcome(res *pregel.Result) map[string]any {
 // there is such a run. done is its result; nil if it failed, or if its thread has something left to
 // run. A run that failed without taking the answer in its input, or took no input, counts as not made.
 func (g *Graph) made(ctx context.Context, at pregel.Address, mark string, input any) (done *pregel.Result, made bool, err error) {
+	if err := g.reach(); err != nil {
+		return nil, false, err
+	}
 	var found *client.Run
 	for r, err := range g.c.Runs.All(ctx, at.ThreadID, client.RunQuery{}) { // newest first
 		if errors.Is(err, client.ErrNotFound) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,17 @@ type Graph struct {
 	assistant string
 }
 
-// New is the graph of an assistant, by its id or by the name of a graph. Nothing is sent yet.
+// New is the graph of an assistant, by its id or by the name of a graph. Nothing is sent yet. Without a client, what
+// calls the server returns an error that matches pregel.ErrInvalidArgument.
 func New(c *client.Client, assistant string) *Graph { return &Graph{c, assistant} }
+
+// reach returns an error if there is no client.
+func (g *Graph) reach() error {
+	if g.c == nil {
+		return &pregel.ArgumentError{Field: "client", Reason: "is nil"}
+	}
+	return nil
+}
 
 // Name is the assistant.
 func (g *Graph) Name() string { return g.assistant }
@@ -171,12 +181,18 @@ func last[T any](list []T) (x T) {
 	return x
 }
 
+// taken are the fields of pregel.RunOptions that a run of a server has, or that only say what the caller sees.
+var taken = []string{"Metadata", "Configurable", "Tags", "RecursionLimit", "Durability", "InterruptBefore", "InterruptAfter", "Modes", "Subgraphs",
+	"Context"}
+
 // request makes the request for a run with options. It always includes updates, as questions are among
 // them.
 func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (client.RunRequest, error) {
-	for name, set := range map[string]bool{"RunID": o.RunID != "", "MaxConcurrency": o.MaxConcurrency != 0, "OutputKeys": o.OutputKeys != nil,
-		"ConflictRetries": o.ConflictRetries != 0, "Unfinished": o.Unfinished != "", "Control": o.Control != nil} {
-		if set {
+	if err := g.reach(); err != nil {
+		return client.RunRequest{}, err
+	}
+	for v, i := reflect.ValueOf(o), 0; i < v.NumField(); i++ {
+		if name := v.Type().Field(i).Name; !v.Field(i).IsZero() && !slices.Contains(taken, name) {
 			return client.RunRequest{}, &pregel.ArgumentError{Field: name, Reason: "a remote graph cannot take it"}
 		}
 	}

@@ -171,11 +171,6 @@ func TestRequest(t *testing.T) {
 		t.Errorf("got %v\nwant %v", plain, want)
 	}
 
-	for _, o := range []pregel.RunOptions{{RunID: "x"}, {MaxConcurrency: 1}, {OutputKeys: &pregel.Keys{}}, {ConflictRetries: 1}, {Unfinished: "x"}, {Control: &pregel.Control{}}} {
-		if _, err := g.Invoke(t.Context(), at, nil, o); !errors.Is(err, pregel.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", o, err)
-		}
-	}
 	for _, err := range g.Stream(t.Context(), at, nil, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeTools}}) {
 		if !errors.Is(err, pregel.ErrInvalidArgument) {
 			t.Errorf("mode tools: %v", err)

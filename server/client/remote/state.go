@@ -69,6 +69,9 @@ func where(at pregel.Address, subgraphs bool) client.At {
 // GetState returns the state at an address. Its Status is "". A thread that is not there is
 // client.ErrNotFound; one without a checkpoint has an empty state.
 func (g *Graph) GetState(ctx context.Context, at pregel.Address, opts ...pregel.StateOptions) (*pregel.StateSnapshot, error) {
+	if err := g.reach(); err != nil {
+		return nil, err
+	}
 	s, err := g.c.Threads.State(ctx, at.ThreadID, where(at, last(opts).Subgraphs))
 	if err != nil {
 		return nil, err
@@ -79,6 +82,10 @@ func (g *Graph) GetState(ctx context.Context, at pregel.Address, opts ...pregel.
 // GetStateHistory yields the states of a thread, newest first.
 func (g *Graph) GetStateHistory(ctx context.Context, at pregel.Address, q pregel.HistoryQuery) iter.Seq2[*pregel.StateSnapshot, error] {
 	return func(yield func(*pregel.StateSnapshot, error) bool) {
+		if err := g.reach(); err != nil {
+			yield(nil, err)
+			return
+		}
 		asked := client.HistoryQuery{Limit: q.Limit, Before: q.Before, Metadata: q.Filter}
 		if at.CheckpointID != "" || at.Namespace != "" {
 			asked.Checkpoint = checkpointOf(at)
@@ -100,7 +107,7 @@ func (g *Graph) GetStateHistory(ctx context.Context, at pregel.Address, q pregel
 // pregel.ErrInvalidArgument.
 func (g *Graph) UpdateState(ctx context.Context, at pregel.Address, u pregel.StateUpdate, opts ...pregel.UpdateOptions) (pregel.Address, error) {
 	o := last(opts)
-	if u.TaskID != "" || len(o.Metadata) > 0 || len(o.Configurable) > 0 {
+	if u.TaskID != "" || o.Lease != nil || len(o.Metadata) > 0 || len(o.Configurable) > 0 {
 		return at, &pregel.ArgumentError{Field: "UpdateOptions", Reason: "a remote graph cannot take options of an update"}
 	}
 	v, err := sent(u.Values)
@@ -110,6 +117,9 @@ func (g *Graph) UpdateState(ctx context.Context, at pregel.Address, u pregel.Sta
 	in := client.StateUpdate{Values: v, AsNode: u.AsNode}
 	if at.CheckpointID != "" || at.Namespace != "" {
 		in.Checkpoint = checkpointOf(at)
+	}
+	if err := g.reach(); err != nil {
+		return at, err
 	}
 	made, err := g.c.Threads.UpdateState(ctx, at.ThreadID, in)
 	if err != nil {

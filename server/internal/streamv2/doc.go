@@ -48,9 +48,9 @@
 //	input        input.requested {interrupt_id, payload}: a question
 //	tasks        the beginning and the end of each task
 //	checkpoints  {id, parent_id, source}, before the values that the checkpoint has
-//	custom       {payload}: what a node emitted. An emitted object {"name": …, "payload": …}
-//	             has a name, and is also in the channel custom:NAME
-//	tools        nothing yet
+//	custom       what a node emitted, as it is. An object with a text "name" is also in the
+//	             channel custom:NAME; clients take {"name": …, "payload": …} for its payload
+//	tools        tool-started, tool-output-delta, tool-finished and tool-error of a tool call
 //
 // When a run is tried again after its worker died, its lifecycle says running once more,
 // with the number of the attempt. What the earlier attempt emitted stays.

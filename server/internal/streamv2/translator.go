@@ -138,12 +138,7 @@ func (t *Translator) show(ev runs.Event, data any, of func() (runs.Run, error)) 
 	case runs.Kind(pregel.ModeTools):
 		t.tool(data)
 	case runs.Kind(pregel.ModeCustom):
-		m, ok := data.(map[string]any)
-		if name, named := m["name"].(string); ok && named && len(m) == 2 && m["payload"] != nil {
-			t.add(methodCustom, ev.Namespace, map[string]any{"name": name, "payload": m["payload"]})
-		} else {
-			t.add(methodCustom, ev.Namespace, map[string]any{"payload": data})
-		}
+		t.add(methodCustom, ev.Namespace, data)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func TestProtocolRun(t *testing.T) {
 		`values  {"n":1}`,
 		`updates  {"node":"a","values":{}}`,
 		`updates  {"node":"b","values":{"n":2}}`,
-		`custom  {"payload":5}`,
+		`custom  5`,
 		`custom  {"name":"x","payload":1}`,
 		`checkpoints  {"id":"c2","parent_id":"c1","source":"loop"}`,
 		`lifecycle  {"event":"completed","graph_name":"g"}`)

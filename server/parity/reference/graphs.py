@@ -11,6 +11,7 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.config import get_config, get_store, get_stream_writer
 from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.prebuilt import ToolCallTransformer, ToolNode, ToolRuntime
+from langgraph.stream.transformers import CustomTransformer
 from langgraph.types import Command, Send, interrupt
 
 
@@ -239,7 +240,7 @@ class Told(TypedDict, total=False):
     text: str
 
 
-def custom():
+def custom(**compiled):
     """Emits events of its own."""
 
     def tell(state: Told):
@@ -247,12 +248,21 @@ def custom():
         writer({"progress": 1})
         writer("half way")
         writer([1, None, {"x": 2.5}])
+        if compiled:
+            writer({"name": "x", "payload": 1})
+            writer({"name": "x", "more": [2]})
+            writer({"payload": 3})
         return {"text": "told"}
 
     g = StateGraph(Told)
     g.add_node("tell", tell)
     g.add_edge(START, "tell")
-    return g.compile()
+    return g.compile(**compiled)
+
+
+def telling():
+    """Emits more of them, and clients of version 2 are shown them."""
+    return custom(transformers=[CustomTransformer])
 
 
 class Asked(TypedDict, total=False):
@@ -407,6 +417,6 @@ def tooling():
 
 spare = make_counter = counter  # a scenario deletes its assistant
 
-agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, tooling, written = (
-    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, tooling, written)
+agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, telling, tooling, written = (
+    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, telling, tooling, written)
 )

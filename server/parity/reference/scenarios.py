@@ -653,6 +653,14 @@ def v2_custom(p):
     _play(p, "custom", {}, channels=["custom", "lifecycle"])
 
 
+def v2_telling(p):
+    _play(p, "telling", {}, channels=["custom", "lifecycle"])
+    t = _thread(p, "create another")
+    p.open("listen to those of a name", "n", "POST", f"/threads/{t}/stream/events", {"channels": ["custom:x", "lifecycle"]})
+    _command(p, "start it", t, 1, "run.start", {"assistant_id": "telling", "input": {}})
+    p.run_over("events of a name", "n")
+
+
 def v2_values(p):
     _play(p, "counter", {"n": 1}, channels=["values", "lifecycle"], config={"configurable": {"x": 1}}, metadata={"why": "test"})
 

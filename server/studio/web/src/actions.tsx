@@ -12,7 +12,7 @@ import { change, go } from "./route";
 import { run } from "./running";
 import { titleOf } from "./about";
 import { list, visible, word } from "./text";
-import { idOf, nextOf } from "./tree";
+import { idOf, nextOf, questionsIn } from "./tree";
 import type { Fields, Json, State, Thread } from "./types";
 
 type Which = "input" | "edit" | "rerun" | "copy" | "delete" | undefined;
@@ -34,7 +34,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
   return (
     <div class="actions">
       {assistant && <button onClick={() => set("input")}>{past ? "Fork with input" : "Send input"}</button>}
-      {assistant && state && (past || nextOf(state).length > 0) && <button onClick={() => set("rerun")}>{past ? "Run again from here" : "Go on"}</button>}
+      {/* While a question waits, a run without an answer would only ask it again. */}
+      {assistant && state && (past || (nextOf(state).length > 0 && questionsIn(state).length === 0)) && <button onClick={() => set("rerun")}>{past ? "Run again from here" : "Continue"}</button>}
       {state && <button onClick={() => set("edit")}>{past ? "Fork with an edit" : "Edit state"}</button>}
       <button onClick={() => set("copy")}>Copy</button>
       {props.children}
@@ -67,8 +68,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
       )}
       {which === "rerun" && state && (
         <Form
-          title={past ? "Run again from this checkpoint" : "Go on from the newest checkpoint"}
-          act="Run"
+          title={past ? "Run again from this checkpoint" : "Continue from the newest checkpoint"}
+          act={past ? "Run" : "Continue"}
           close={close}
           submit={async (form) => {
             if (!past) await api.unmoved(id, head);
@@ -91,7 +92,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
       {which === "edit" && state && (
         <Form
           title="Edit state"
-          act="Store"
+          act="Save"
           close={close}
           submit={async (form) => {
             const values = jsonOf(form, "values");

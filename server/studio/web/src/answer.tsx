@@ -8,6 +8,7 @@ import { check, type Field, FieldInput, fieldOf, fieldsOf, read, readAll, Wrong 
 import { isFields, parse, resolved, scalarOf } from "./json";
 import { letters } from "./keys";
 import { say } from "./load";
+import { nodeName } from "./names";
 import { type Action, type Decision, leadOf, type Review, reviewOf } from "./questions";
 import { brief, graphs, notice, readonly } from "./session";
 import { Text, visible, word } from "./text";
@@ -15,10 +16,13 @@ import { idOf, questionsIn } from "./tree";
 import type { Fields, Interrupt, Json, State, Thread } from "./types";
 import { Value } from "./value";
 
-const names: Record<Decision, string> = { approve: "Approve", edit: "Edit", reject: "Reject", respond: "Respond" };
+const names: Record<Decision, string> = { approve: "Approve", edit: "Edit", reject: "Reject", respond: "Answer instead" };
+const titles: Record<Decision, string> = { approve: "Runs it as shown", edit: "Change it, then run it", reject: "Does not run; the agent is told why", respond: "Does not run; the agent gets your text as the result" };
 const keys: Record<string, Decision> = { a: "approve", e: "edit", r: "reject", s: "respond" };
 // sends is what the button says that sends the only decision.
-const sends: Record<Decision, string> = { approve: "Approve", edit: "Run the edited call", reject: "Reject the call", respond: "Send the answer" };
+const sends: Record<Decision, string> = { approve: "Approve", edit: "Run the edited call", reject: "Reject the call", respond: "Send the answer instead of running it" };
+// marks is what the buttons say that decide about all calls, and send nothing.
+const marks = { approve: "Mark all approved", reject: "Mark all rejected" } as const;
 
 // Decided is what a person has decided so far, by the name of the call.
 type Decided = Record<string, Decision | undefined>;
@@ -77,7 +81,7 @@ function AnswerForm({ id, thread, state, refresh, send: begin }: Props) {
       if (!named && answers.length > 1) throw new Error("The server does not tell the ids of these questions: an answer cannot say which one it is for.");
       const resume: Json = named ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
       const assistant = word(form.get("assistant"));
-      if (!assistant) throw new Wrong("assistant", "Choose the assistant that goes on with the thread.");
+      if (!assistant) throw new Wrong("assistant", "Choose the assistant that continues the thread.");
       try {
         await api.unmoved(id, state, askedIn, brief());
       } catch (err) {
@@ -129,7 +133,7 @@ function AnswerForm({ id, thread, state, refresh, send: begin }: Props) {
       >
         {questions.map(({ task, interrupt, review }, i) => (
           <fieldset key={word(interrupt.id) || i}>
-            <legend>{review ? "The agent wants to call" : <>{visible(task)} asks</>}</legend>
+            <legend>{review ? "The agent wants to call" : task ? `Asked by ${nodeName(task)}` : "Asked by the program"}</legend>
             {review ? (
               review.actions.map((action, j) => <Call key={j} action={action} name={`a${i}.${j}`} decided={decided[`a${i}.${j}`]} decide={can ? decide : undefined} pressed={!single} off={sending} keyed={`a${i}.${j}` === keyed} />)
             ) : (
@@ -148,19 +152,24 @@ function AnswerForm({ id, thread, state, refresh, send: begin }: Props) {
         {can ? (
           <div class="buttons">
             <AssistantField chosen={assistantOf(graphs.value, thread)?.assistant_id} />
-            {calls.length > 1 && (
-              <span class="note" role="status">
-                {left ? `${calls.length - left} of ${calls.length} decided` : "all decided"}
+            {all.length > 0 && (
+              <span class="marks">
+                {all.map((d) => (
+                  <button key={d} type="button" class="quiet" disabled={sending} onClick={() => settled && set(Object.fromEntries(calls.map((c) => [c.name, d])))}>
+                    {marks[d]}
+                  </button>
+                ))}
               </span>
             )}
-            {all.map((d) => (
-              <button key={d} type="button" data-decision={d} disabled={sending} onClick={() => settled && set(Object.fromEntries(calls.map((c) => [c.name, d])))}>
-                {names[d]} all
-              </button>
-            ))}
+            {calls.length > 1 && (
+              <span class="note" role="status">
+                {left ? `${calls.length - left} of ${calls.length} decided` : "Not sent yet"}
+              </span>
+            )}
             {(!single || (only && only !== "approve")) && (
-              <button type="submit" class={left ? undefined : "primary"} disabled={sending}>
-                {only ? sends[only] : calls.length > 1 ? `Send ${calls.length} decisions` : "Answer"}
+              // While some are left, it tells which one is next.
+              <button type="submit" class={left ? undefined : "primary"} aria-disabled={left > 0} disabled={sending}>
+                {only ? sends[only] : left ? `Decide ${left} more` : calls.length > 1 ? `Send ${calls.length} decisions` : "Answer"}
               </button>
             )}
           </div>
@@ -232,7 +241,7 @@ function Call(props: { action: Action; name: string; decided: Decision | undefin
         <>
           <div class="decisions" role="group" aria-label={`Decision about ${visible(action.name)}`}>
             {action.allowed.map((d) => (
-              <button key={d} type="button" data-decision={d} disabled={props.off} class={d === "approve" && !props.pressed && decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
+              <button key={d} type="button" data-decision={d} title={titles[d]} disabled={props.off} class={d === "approve" && !props.pressed && decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
                 {names[d]} {letters.value && <kbd aria-hidden="true">{d === "respond" ? "s" : d[0]}</kbd>}
               </button>
             ))}

@@ -163,7 +163,7 @@ export const api = {
   unmoved: async (id: string, seen: State | undefined, of: (s: State) => string = () => "", shown?: string) => {
     const now = await api.state(id, undefined, shown);
     if (idOf(now) !== (seen ? idOf(seen) : "") || (seen && of(now) !== of(seen))) {
-      throw new Problem(409, "The thread has gone on since this page read it. Look at it again, then decide.");
+      throw new Problem(409, "The thread has changed since this page read it. Look at it again, then decide.");
     }
   },
 
@@ -177,7 +177,8 @@ export const api = {
 
   queue: (status: string) => read<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
   queueOf: (id: string) => read<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
-  tasksOf: (id: string, run: string) => read<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
+  // tasksOf is what a run noted behind the event after. There is more if next is told.
+  tasksOf: (id: string, run: string, after = 0) => read<{ tasks: RanTask[]; recorded: boolean; after?: number; next?: number }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks${after ? "?after=" + after : ""}`),
   stepsOf: (id: string, checkpoint?: string) => read<Steps>("GET", `/stele/threads/${at(id)}/steps${checkpoint ? "?checkpoint_id=" + at(checkpoint) : ""}`),
   inbox: async (id: string) => {
     const of = `/stele/threads/${at(id)}/signals`;

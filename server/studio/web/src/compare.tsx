@@ -181,15 +181,16 @@ export function Compare({ before, after, rows, deeds }: { before: State; after: 
   const ids = all.filter((d) => d.kind === "ids");
   const equalOnes = all.filter((d) => d.kind === "same");
   const [same, showSame] = useState(false);
-  const parted = useMemo(() => partedAt(rows, idOf(before), idOf(after)), [rows, before, after]);
+  const fork = useMemo(() => partedAt(rows, idOf(before), idOf(after)), [rows, before, after]);
+  const parted = fork !== idOf(before) && fork !== idOf(after) ? fork : undefined;
   return (
     <div class="compare">
       <div class="ends">
-        <End name="before" state={before} deed={deeds.get(idOf(before))} side="left" />
-        <End name="after" state={after} deed={deeds.get(idOf(after))} side="right" />
+        <End name={parted ? "one branch" : "before"} state={before} deed={deeds.get(idOf(before))} side="left" />
+        <End name={parted ? "other branch" : "after"} state={after} deed={deeds.get(idOf(after))} side="right" />
       </div>
       <p class="note">
-        {parted && parted !== idOf(before) && parted !== idOf(after) && (
+        {parted && (
           <>
             Two branches, which part at <Id id={parted} short />.{" "}
           </>

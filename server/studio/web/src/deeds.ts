@@ -3,12 +3,13 @@
 import { isFields } from "./json";
 import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
 import { nodeName, saidOf } from "./names";
-import { causeOf, visible, word } from "./text";
+import { causeOf, list, visible, word } from "./text";
 import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf, waitsIn } from "./tree";
 import type { Json, State, Task } from "./types";
 
-// Use is what a model was given and gave, in tokens.
+// Use is what a call of a model was given and gave, in tokens: none if its answer does not tell.
 export interface Use {
+  id?: string; // of the answer
   model: string;
   input: number;
   output: number;
@@ -23,10 +24,12 @@ export interface Told {
   words: string;
   names: string[];
   uses: Use[];
+  said: Use[]; // those of its uses that the queue did not note
   tools: boolean; // it was tools that answered
 }
 
 export interface Deed {
+  run: string; // that made it
   who: string; // as Told has it
   words: string;
   names: string[]; // of tools or nodes
@@ -37,6 +40,43 @@ export interface Deed {
   uses: Use[];
   tools: boolean;
   tasks: Told[]; // that ran to make it
+}
+
+// Noted are the calls of models that the queue noted of a task in a run, also those of a graph that the node or a tool runs.
+export interface Noted {
+  run: string;
+  task: string;
+  uses: Use[];
+}
+
+// withNoted adds them to those that the messages of tasks tell. A call counts once: the message of an answer that was noted,
+// which its id tells, or its figures where it had none yet, is not another one.
+export function withNoted(deeds: Map<string, Deed>, noted: Noted[]): Map<string, Deed> {
+  if (noted.length === 0) return deeds;
+  const ids = new Set(noted.flatMap((n) => n.uses).flatMap((u) => u.id ?? []));
+  const of = new Map<string, Noted[]>();
+  for (const n of noted) of.set(n.task, [...(of.get(n.task) ?? []), n]);
+  // A task that ran again, for a branch, is that of two steps, each with what its own run noted. What runs noted that did not
+  // finish it goes to the first.
+  const makers = new Map<string, string[]>();
+  for (const d of deeds.values()) for (const t of d.tasks) makers.set(t.id, [...(makers.get(t.id) ?? []), d.run]);
+  return new Map(
+    [...deeds].map(([id, d]) => {
+      const tasks = d.tasks.map((t) => {
+        const runs = makers.get(t.id)!;
+        const own = list(of.get(t.id)).filter((n) => n.run === d.run || (d.run === runs[0] && !runs.includes(n.run))).flatMap((n) => n.uses);
+        const nameless = own.filter((u) => !u.id);
+        const said = t.uses.filter((u) => {
+          if (u.id && ids.has(u.id)) return false;
+          const i = nameless.findIndex((n) => n.model === u.model && n.input === u.input && n.output === u.output && n.total === u.total);
+          if (i >= 0) nameless.splice(i, 1);
+          return i < 0;
+        });
+        return { ...t, said, uses: [...own, ...said] };
+      });
+      return [id, { ...d, tasks, uses: tasks.flatMap((t) => t.uses) }];
+    }),
+  );
 }
 
 const plural = (n: number, of: string) => `${n} ${of}${n === 1 ? "" : "s"}`;
@@ -55,13 +95,16 @@ export function deedsOf(rows: Row[]): Map<string, Deed> {
 }
 
 function deedOf(state: State, parent: State | undefined, seen: Set<string>): Deed {
-  const deed: Deed = { who: "", words: "", names: [], quote: "", by: "", then: thenOf(state), uses: [], tools: false, tasks: [] };
+  const deed: Deed = { run: word(state.metadata?.run_id), who: "", words: "", names: [], quote: "", by: "", then: thenOf(state), uses: [], tools: false, tasks: [] };
   const made = madeBy(state);
   if (made === "input") return { ...deed, ...inputOf(state) };
   if (made !== "step") return { ...deed, words: made === "forked" ? "Forked" : "Edited by hand" };
   const tasks = parent ? tasksOf(parent) : [];
   const messages = tasks.map((t) => writtenBy(t, seen));
-  deed.tasks = tasks.map((t, i) => ({ id: word(t.id), name: word(t.name), who: "", words: "", names: [], tools: false, ...talkOf(messages[i]!, word(t.name)), uses: messages[i]!.flatMap((m) => useOf(m) ?? []) }));
+  deed.tasks = tasks.map((t, i) => {
+    const uses = messages[i]!.filter((m) => kindOf(m) === "ai").map(useOf);
+    return { id: word(t.id), name: word(t.name), who: "", words: "", names: [], tools: false, ...talkOf(messages[i]!, word(t.name)), uses, said: uses };
+  });
   deed.uses = deed.tasks.flatMap((t) => t.uses);
   deed.took = tookBy(state, parent);
   if (!parent || tasks.length === 0) return { ...deed, words: parent ? `Step ${stepOf(state)}` : "Not loaded: the step before" };
@@ -105,7 +148,7 @@ function talkOf(messages: Message[], node: string): Partial<Deed> | undefined {
 // wordsOf are a deed's words with who spoke, unless that is said already.
 export const wordsOf = (d: { who: string; words: string }, saidAlready = "") => [d.who === saidAlready ? "" : d.who, d.words].filter(Boolean).join(" ");
 
-const decisions: Record<string, string> = { approve: "Approved", edit: "Edited and approved", reject: "Rejected", respond: "Responded", accept: "Approved", ignore: "Ignored", response: "Responded" };
+const decisions: Record<string, string> = { approve: "Approved", edit: "Edited and approved", reject: "Rejected", respond: "Answered instead", accept: "Approved", ignore: "Ignored", response: "Answered instead" };
 
 // answersOf tells how people answered the questions of tasks.
 function answersOf(tasks: Task[]): Partial<Deed> {
@@ -189,13 +232,11 @@ function writtenBy(task: Task, seen: Set<string>): Message[] {
 }
 
 // useOf is what a message of a model says of its tokens.
-export function useOf(m: Message): Use | undefined {
+function useOf(m: Message): Use {
   const use = m.usage_metadata;
-  if (!use || kindOf(m) !== "ai") return undefined;
   const number = (v: Json | undefined) => (typeof v === "number" ? v : 0);
-  const [input, output] = [number(use.input_tokens), number(use.output_tokens)];
-  const total = number(use.total_tokens) || input + output;
-  return total > 0 ? { model: word(m.response_metadata?.model_name ?? m.response_metadata?.model), input, output, total } : undefined;
+  const [input, output] = [number(use?.input_tokens), number(use?.output_tokens)];
+  return { id: word(m.id) || undefined, model: word(m.response_metadata?.model_name ?? m.response_metadata?.model), input, output, total: number(use?.total_tokens) || input + output };
 }
 
 export const tokensOf = (uses: Use[]) => uses.reduce((n, u) => n + u.total, 0);

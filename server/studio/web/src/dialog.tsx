@@ -67,6 +67,15 @@ export function Form(props: {
   );
 }
 
+// CancelRun asks before it cancels a run.
+export function CancelRun({ cancel, close }: { cancel: () => Promise<unknown>; close: () => void }) {
+  return (
+    <Form title="Cancel this run?" act="Cancel it" danger close={close} submit={async () => void (await cancel())}>
+      <p>It ends after what is under way. Its checkpoints stay.</p>
+    </Form>
+  );
+}
+
 // JsonField is a text that must be JSON; jsonOf reads it, and says what is wrong with it.
 export function JsonField({ name, label, value }: { name: string; label: string; value: string }) {
   return (

@@ -72,6 +72,11 @@ function choicesOf({ choices = [], value }: Field): Json[] {
   return value === undefined || choices.some((c) => JSON.stringify(c) === JSON.stringify(value)) ? choices : [value, ...choices];
 }
 
+// fewest is how many choices are all shown at once, where one of them is required.
+const fewest = 3;
+
+const choiceInWords = (c: Json) => (c === true ? "Yes" : c === false ? "No" : visible(c));
+
 export function FieldInput({ field: f, name }: { field: Field; name: string }) {
   const text = f.value === undefined ? "" : f.kind === "json" ? JSON.stringify(f.value, null, 2) : (scalarOf(f.value) ?? "");
   const title = (
@@ -90,6 +95,20 @@ export function FieldInput({ field: f, name }: { field: Field; name: string }) {
       </label>
     );
   }
+  const isValue = (c: Json) => f.value !== undefined && JSON.stringify(c) === JSON.stringify(f.value);
+  if (f.kind === "choice" && f.required && choicesOf(f).length <= fewest) {
+    return (
+      <fieldset class="field choices">
+        <legend>{title}</legend>
+        {hint}
+        {choicesOf(f).map((c) => (
+          <label key={JSON.stringify(c)}>
+            <input type="radio" name={name} value={JSON.stringify(c)} defaultChecked={isValue(c)} /> {choiceInWords(c)}
+          </label>
+        ))}
+      </fieldset>
+    );
+  }
   return (
     <label class="field">
       {title}
@@ -98,8 +117,8 @@ export function FieldInput({ field: f, name }: { field: Field; name: string }) {
         <select name={name}>
           {(!f.required || f.value === undefined) && <option value={nothing}>{f.required ? "choose…" : ""}</option>}
           {choicesOf(f).map((c) => (
-            <option key={JSON.stringify(c)} value={JSON.stringify(c)} selected={f.value !== undefined && JSON.stringify(c) === JSON.stringify(f.value)}>
-              {visible(c)}
+            <option key={JSON.stringify(c)} value={JSON.stringify(c)} selected={isValue(c)}>
+              {choiceInWords(c)}
             </option>
           ))}
         </select>

@@ -12,6 +12,25 @@ import type { BackedUp, Room as Taken, ValueRoom, Verified } from "./types";
 
 const files = (n: number) => `${count(n)} ${n === 1 ? "file" : "files"}`;
 
+// problems has words for the kinds of problems; a store may tell others.
+const problems: Record<string, string> = {
+  closed: "The store is closed",
+  poisoned: "A write failed",
+  disk_full: "The disk is full",
+  disk_low: "Low disk space",
+  disk_unknown: "Free disk space unknown",
+  refused: "The system refused a write",
+  lag: "Writes reach the disk late",
+  log_backlog: "The log grows faster than it is flushed",
+  compaction_debt: "Compaction is behind",
+  background: "Work in the background failed",
+  corruption: "Damage was found",
+  replica: "The replica has a problem",
+  moved: "The directory was moved",
+  held: "Restored, and held until it is released",
+  items_unmoved: "Items of users are at their former places",
+};
+
 export function Health() {
   const told = useLoad(() => api.health(), []);
   useEvery(5000, told.again);
@@ -33,9 +52,12 @@ export function Health() {
             <b>{h.problems.length === 0 ? "Nothing is wrong." : `${h.problems.length === 1 ? "One problem" : `${h.problems.length} problems`}:`}</b>
           </p>
           {h.problems.map((p, i) => (
-            <p key={i} class="error">
-              {visible(p.kind)}: {visible(p.detail)}
-            </p>
+            <div key={i} class="task failed">
+              <p>
+                <b class="bad">{problems[p.kind] ?? visible(p.kind)}</b>
+              </p>
+              <p>{visible(p.detail)}</p>
+            </div>
           ))}
           <dl class="tiles">
             <Row name="Threads" value={count(s.threads)} />
@@ -89,10 +111,10 @@ function Room() {
         <table class="room">
           <thead>
             <tr>
-              <th>Of</th>
+              <th>What</th>
               <th>Values</th>
               <th>Bytes</th>
-              <th>Part</th>
+              <th>Share</th>
             </tr>
           </thead>
           <tbody>
@@ -168,7 +190,7 @@ function Upkeep() {
       </div>
       {asked === "verify" && (
         <Form title="Check every byte of the store?" act="Verify" close={() => ask(undefined)} submit={async () => setVerified(await api.verify())}>
-          <p>The whole store is read, which takes a while if it is large. Programs go on with it meanwhile, more slowly.</p>
+          <p>The whole store is read, which takes a while if it is large. Programs can use it meanwhile, more slowly.</p>
         </Form>
       )}
       {asked === "backup" && (

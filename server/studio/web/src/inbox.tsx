@@ -91,7 +91,7 @@ export function Inbox() {
     <main class={query.id ? "inbox one" : "inbox"}>
       <h1 class="unseen">Inbox</h1>
       <div class="bar">
-        <SearchField label="Search by id or metadata" placeholder="id, or key=value of metadata" forget="id" />
+        <SearchField label="Search by id or metadata" placeholder="Thread id, or owner=bob" forget="id" />
         <AssistantFilter />
         {(owners.size > 0 || query.owner) && (
           <label>
@@ -201,7 +201,7 @@ function Sent({ thread, run }: { thread: Thread; run: string }) {
   }
   return (
     <p class="note inset" role="status">
-      Answered: {open}. {ended ? "The run has ended." : "The agent goes on."}
+      Answered: {open}. {ended ? "The run has ended." : "The agent continues."}
     </p>
   );
 }
@@ -237,7 +237,7 @@ function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (
         // An agent may run for minutes: nothing of the browser's is kept open for it.
         <Answer id={id} thread={thread} state={s} refresh={state.again} send={async (body) => (done(thread, await start(id, body)), {})} />
       ) : (
-        <p class="empty">Nothing waits here any more: it was answered, or the thread has gone on.</p>
+        <p class="empty">Nothing waits here any more: it was answered, or the thread has continued.</p>
       )}
       {talk.length > 0 && (
         <section aria-label="What was said">

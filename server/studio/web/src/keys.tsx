@@ -29,7 +29,7 @@ const all: [keys: string[], what: string][] = [
   [["a"], "approve: Enter sends it"],
   [["e"], "edit a call before it runs"],
   [["r"], "reject"],
-  [["s"], "respond in place of the tool"],
+  [["s"], "answer instead of running the tool"],
   [["?"], "these keys"],
 ];
 

@@ -74,7 +74,7 @@ export function Conversation({ messages }: { messages: Message[] }) {
       {rows.slice(from).map((m, i) => (
         <Bubble key={word(m.id) + " " + (from + i)} message={m} results={results} alone={messages.length === 1} />
       ))}
-      {tokens > 0 && messages.length > 1 && <p class="note">{count(tokens)} tokens in all</p>}
+      {tokens > 0 && messages.length > 1 && <p class="note">{count(tokens)} tokens in total</p>}
     </div>
   );
 }

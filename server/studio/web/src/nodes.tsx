@@ -15,7 +15,7 @@ export function Nodes() {
   return (
     <section class="inset" aria-label="Nodes of the last day">
       <h2>
-        Nodes of the last day <span class="note">{day.complete ? `${count(day.runs)} runs` : `${count(day.runs)} of the runs`}, slowest in all first</span>
+        Nodes of the last day <span class="note">{day.complete ? `${count(day.runs)} runs` : `${count(day.runs)} of the runs`}, longest total time first</span>
       </h2>
       {day.nodes.length === 0 ? (
         <p class="note">
@@ -29,11 +29,11 @@ export function Nodes() {
               <tr>
                 <th>Node</th>
                 <th>Graph</th>
-                <th>In all</th>
-                <th class="number">On average</th>
+                <th>Total time</th>
+                <th class="number">Average</th>
                 <th class="number">Longest</th>
                 <th class="number">Tasks</th>
-                <th class="number">Tried again</th>
+                <th class="number">Retries</th>
                 <th>Failed</th>
               </tr>
             </thead>
@@ -44,15 +44,15 @@ export function Nodes() {
                     {nodeName(n.name)}
                   </th>
                   <td data-name="Graph">{visible(n.graph)}</td>
-                  <td data-name="In all">
+                  <td data-name="Total time">
                     <span class="meter time" style={`--part: ${Math.max(1, Math.round((100 * n.took_ns) / most))}%`}>
                       {spent(n.took_ns / 1e6)}
                     </span>
                   </td>
-                  <td class="number" data-name="On average">{spent(n.took_ns / n.tasks / 1e6)}</td>
+                  <td class="number" data-name="Average">{spent(n.took_ns / n.tasks / 1e6)}</td>
                   <td class="number" data-name="Longest">{spent(n.longest_ns / 1e6)}</td>
                   <td class="number" data-name="Tasks">{count(n.tasks)}</td>
-                  <td class="number" data-name="Tried again">{n.retries > 0 ? count(n.retries) : ""}</td>
+                  <td class="number" data-name="Retries">{n.retries > 0 ? count(n.retries) : ""}</td>
                   <td data-name="Failed">
                     {n.failed > 0 && (
                       <a class="bad" href={link(["threads", n.thread_id], { view: "timeline" })}>

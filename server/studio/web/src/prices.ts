@@ -29,6 +29,7 @@ export function costOf(uses: Use[], of: Prices | undefined): { sum: number | und
   let sum: number | undefined;
   const without = new Set<string>();
   for (const u of uses) {
+    if (u.total === 0) continue; // not known
     const name = Object.keys(of.models).filter((n) => u.model === n || u.model.startsWith(n + "-")).sort((a, b) => b.length - a.length)[0];
     if (name === undefined) {
       without.add(u.model || "a model without a name");

@@ -12,7 +12,7 @@ export interface Live {
   texts: [string, string][]; // of messages by id, as their tokens arrive
   ended: boolean;
   error?: string;
-  cancel: () => void;
+  cancel: () => Promise<void>;
 }
 
 // lives are the runs that this page follows, or followed last, by thread.
@@ -45,8 +45,8 @@ export async function run(thread: string, body: Fields): Promise<{ ended: Promis
     nodes,
     texts: [],
     ended: false,
-    cancel: () => {
-      if (runID) api.cancel(thread, runID).catch((e) => show({ error: say(e) }));
+    cancel: async () => {
+      if (runID) await api.cancel(thread, runID);
       else abort.abort();
     },
   };

@@ -5,7 +5,7 @@ import { titleOf } from "./about";
 import { api } from "./api";
 import { graphs, info, readonly } from "./session";
 import { AssistantField } from "./assistants";
-import { Form, JsonField, jsonOf } from "./dialog";
+import { CancelRun, Form, JsonField, jsonOf } from "./dialog";
 import { say, useEvery, useLoad } from "./load";
 import { Nodes } from "./nodes";
 import { change, link, route } from "./route";
@@ -104,20 +104,16 @@ export function Runs() {
           </table>
         </div>
       )}
-      {runs.value && rows.length === 0 && <p class="empty">{status ? "There are no such runs." : "There are no runs yet. A run is one call of a graph on a thread, which the server's queue keeps, tries again, and survives with."}</p>}
+      {runs.value && rows.length === 0 && <p class="empty">{status ? "There are no such runs." : "There are no runs yet. A run is one call of a graph on a thread. The server's queue stores it, and tries it again after a crash."}</p>}
       {info.value?.stele?.graph_versions && <Versions />}
       {info.value?.stele?.nodes && <Nodes />}
       <Schedules />
       {retry && (
         <Form title="Try this run again?" act="Try again" close={() => setRetry(undefined)} submit={async () => void (await api.retry(retry.run_id), runs.again())}>
-          <p>It goes on where it was. What its node did outside before it failed, it may do again.</p>
+          <p>It continues where it was. What its node did outside before it failed, it may do again.</p>
         </Form>
       )}
-      {cancel && (
-        <Form title="Cancel this run?" act="Cancel it" danger close={() => setCancel(undefined)} submit={async () => void (await api.cancel(cancel.thread_id, cancel.run_id), runs.again())}>
-          <p>It ends after what is under way. Its checkpoints stay.</p>
-        </Form>
-      )}
+      {cancel && <CancelRun close={() => setCancel(undefined)} cancel={() => api.cancel(cancel.thread_id, cancel.run_id).then(() => runs.again())} />}
     </main>
   );
 }
@@ -171,7 +167,7 @@ function Schedules() {
               <>
                 {" "}
                 <button class="quiet" onClick={() => pause(c)}>
-                  {c.enabled === false ? "go on" : "pause"}
+                  {c.enabled === false ? "resume" : "pause"}
                 </button>
                 <button class="quiet" onClick={() => setRemove(c)}>
                   delete
@@ -182,14 +178,14 @@ function Schedules() {
         ))}
         {programs.map((s) => (
           <li key={s.id}>
-            <code>{visible(s.cron)}</code> runs {visible(s.graph)}, next at {when(s.next)} <span class="note">of the program</span>
+            <code>{visible(s.cron)}</code> runs {visible(s.graph)}, next at {when(s.next)} <span class="note">set by the program</span>
           </li>
         ))}
       </ul>
       {making && (
         <Form
           title="New schedule"
-          act="Make"
+          act="Create"
           close={() => make(false)}
           submit={async (form) => {
             await api.createCron(word(form.get("thread")).trim(), {
@@ -228,4 +224,10 @@ function Schedules() {
   );
 }
 
-const when = (at: string | null | undefined) => (at ? exact(new Date(word(at))) : "no time");
+// when is the instant of a schedule, in the zone of whoever looks, which it names.
+function when(at: string | null | undefined): string {
+  if (!at) return "no time";
+  const then = new Date(at);
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(then).find((p) => p.type === "timeZoneName");
+  return `${exact(then).slice(0, 16)} ${zone?.value ?? ""}`;
+}

@@ -33,7 +33,7 @@ export function Signals({ id, thread, state, mark, refresh }: { id: string; thre
               This thread <b>{w}</b>.
             </p>
           ))}
-          <p class="note">Nobody has to answer: it goes on by itself{names.length > 0 && " when the signal comes"}.</p>
+          <p class="note">Nobody has to answer: it continues by itself{names.length > 0 && " when the signal comes"}.</p>
           {act && names.map((name) => <Send key={name} id={id} name={name} sent={again} />)}
         </section>
       )}
@@ -41,15 +41,15 @@ export function Signals({ id, thread, state, mark, refresh }: { id: string; thre
       {refused.length > 0 && (
         <section aria-label="Refused signals">
           <h3>Refused signals</h3>
-          <p class="note">The program could not read these as what it receives. They were set aside.</p>
+          <p class="note">The program could not read the values of these, and has not received them.</p>
           {refused.map((r) => (
             <Refused key={r.id} id={id} signal={r} act={act} changed={again} />
           ))}
         </section>
       )}
       {pending.length > 0 && (
-        <section aria-label="Signals that nobody has taken">
-          <h3>Signals that nobody has taken</h3>
+        <section aria-label="Signals not received yet">
+          <h3>Signals not received yet</h3>
           {pending.map((s) => (
             <article class="item" key={s.id}>
               <header>
@@ -91,11 +91,11 @@ function Send({ id, name, sent }: { id: string; name: string; sent: () => void }
       </label>
       <div class="buttons">
         <label class="field">
-          Key, if it may be sent twice
+          Key <span class="note">optional: sent twice, it counts once</span>
           <input name="key" autocomplete="off" />
         </label>
         <button class="primary" disabled={busy}>
-          Send {visible(name)}
+          Send signal “{visible(name)}”
         </button>
       </div>
       {error && (

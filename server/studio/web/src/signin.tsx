@@ -7,7 +7,6 @@ export function SignIn({ again }: { again: () => void }) {
   const [error, setError] = useState(hasKey() ? "The server does not take this key." : undefined);
   return (
     <main class="signin">
-      <h1 class="unseen">Sign in</h1>
       <form
         onSubmit={(e) => {
           e.preventDefault();
@@ -17,8 +16,9 @@ export function SignIn({ again }: { again: () => void }) {
           again();
         }}
       >
+        <h1>Sign in</h1>
         <label class="field">
-          This server asks for a key or a token, which you have from those who run it.
+          Key or token <span class="note">Ask whoever runs this server for one.</span>
           <input name="key" type="password" autocomplete="current-password" autofocus />
         </label>
         {error && (

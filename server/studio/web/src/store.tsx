@@ -38,7 +38,7 @@ export function Store() {
     <main class="store">
       <h1 class="unseen">Store</h1>
       <div class="bar">
-        <SearchField label="Search by meaning" placeholder="search by meaning" forget="page" />
+        <SearchField label="Search by meaning" placeholder="Search by meaning" forget="page" />
         {!readonly.value && (
           <button class="primary" onClick={() => setEdit("new")}>
             New item
@@ -94,7 +94,7 @@ export function Store() {
       {edit && (
         <Form
           title={edit === "new" ? "New item" : "Edit item"}
-          act="Store"
+          act={edit === "new" ? "Create" : "Save"}
           close={() => setEdit(undefined)}
           submit={async (form) => {
             const namespace = edit === "new" ? String(form.get("namespace")).split("/").map((s) => s.trim()).filter(Boolean) : edit.namespace;

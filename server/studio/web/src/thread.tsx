@@ -5,12 +5,13 @@ import { graphOf, ownerOf, questionsOf, titleOf } from "./about";
 import { Actions } from "./actions";
 import { Answer } from "./answer";
 import { api, runsListed } from "./api";
+import { CancelRun } from "./dialog";
 import { Guarded } from "./guarded";
 import { brief, graphs, info, readonly, titled } from "./session";
 import { assistantOf } from "./assistants";
 import { Compare } from "./compare";
 import { CopyId } from "./copy";
-import { type Deed, deedsOf, tokensOf } from "./deeds";
+import { type Deed, deedsOf, tokensOf, withNoted } from "./deeds";
 import { exportHTML, exportLines, save } from "./export";
 import { Graph, type Mark, withTaken } from "./graph";
 import { lazy, pageSize, useHistory } from "./history";
@@ -23,9 +24,10 @@ import { bytes, causeOf, count, Id, list, spent, Text, Time, visible, word } fro
 import { Cause, RunStatus, sleepsOf, Status, tookOf as tookOfRun, triesOf } from "./status";
 import { Signals } from "./signals";
 import { History, Words } from "./steps";
+import { notesOf, runsShown, useRan } from "./ran";
 import { Timeline } from "./timeline";
 import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf, waitInWords, waitsOf } from "./tree";
-import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Steps, Task, Thread } from "./types";
+import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, Run, State, Steps, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
 import { useSteps, Workflow } from "./workflow";
 
@@ -35,9 +37,13 @@ export function ThreadScreen({ id }: { id: string }) {
   const history = useHistory(id);
   // What a jump left out parts the tree in two.
   const rows = useMemo(() => [...rowsOf(history.top), ...rowsOf(history.rest)], [history.top, history.rest]);
-  const deeds = useMemo(() => deedsOf(rows), [rows]);
+  const said = useMemo(() => deedsOf(rows), [rows]);
   // The history is read again when the thread has changed, by this page or by another.
   const mark = thread.value ? [thread.value.updated_at, thread.value.status, thread.value.stele_status].map(word).join(" ") : "";
+  const [shown, show] = useState(runsShown);
+  const runs = useLoad(async () => (mark ? await api.runs(id) : undefined), [id, mark, liveOf(id)?.ended]);
+  const ran = useRan(id, runs, shown);
+  const deeds = useMemo(() => withNoted(said, ran.value?.noted ?? []), [said, ran.value]);
   const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
   // A link may lead to a checkpoint that is not loaded yet.
   const other = useLoad(async () => (query.at && !chosen && !history.busy ? await api.state(id, query.at) : undefined), [id, query.at, !!chosen, history.busy]);
@@ -112,7 +118,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={rows.length || !history.error ? history.next : history.first} fill={history.fill} jump={history.jump} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
-          <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} rows={rows} refresh={refresh} />
+          <Runs id={id} runs={runs} waits={!!thread.value && questionsOf(thread.value).length > 0} rows={rows} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {rows.length > 0 && !query.with && (
@@ -127,19 +133,19 @@ export function ThreadScreen({ id }: { id: string }) {
           )}
           <Live id={id} />
           {query.view && !query.with && rows.length > 0 ? (
-            <Timeline id={id} rows={rows} deeds={deeds} mark={mark} />
+            <Timeline rows={rows} deeds={deeds} ran={ran} shown={shown} show={show} />
           ) : whole && query.with && withState.value ? (
             <>
               <h2>
                 Compared with <Id id={query.with} short />{" "}
                 <button class="quiet" onClick={() => change({ with: undefined })}>
-                  end
+                  close comparison
                 </button>
               </h2>
               <Compare before={withState.value} after={whole} rows={rows} deeds={deeds} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} thread={thread.value} state={whole} mark={mark} rows={rows} deed={deeds.get(idOf(state))} steps={steps.value?.of === (newest ? "" : idOf(state)) ? steps.value : undefined} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} mark={mark} rows={rows} runs={runs.value} deed={deeds.get(idOf(state))} steps={steps.value?.of === (newest ? "" : idOf(state)) ? steps.value : undefined} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -170,12 +176,10 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 }
 
 // Runs are those that the server knows of the thread, newest first.
-function Runs({ id, mark, waits, rows, refresh }: { id: string; mark: string; waits: boolean; rows: Row[]; refresh: () => void }) {
-  const ended = liveOf(id)?.ended;
-  const runs = useLoad(() => api.runs(id), [id, mark, ended]);
+function Runs({ id, runs, waits, rows, refresh }: { id: string; runs: Loaded<Run[] | undefined>; waits: boolean; rows: Row[]; refresh: () => void }) {
   // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
-  const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, ended]);
-  const [error, setError] = useState<string>();
+  const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, runs.value]);
+  const [cancel, setCancel] = useState<string>();
   if (!runs.value?.length) return null;
   const more = new Map(queued.value?.map((q) => [q.run_id, q]));
   // Versions of the graph say something where they changed.
@@ -189,18 +193,14 @@ function Runs({ id, mark, waits, rows, refresh }: { id: string; mark: string; wa
           <li key={r.run_id} title={`run ${visible(r.run_id)}`}>
             <RunStatus status={r.status} waiting={more.get(r.run_id)?.waiting ?? (waits && i === 0)} later={i > 0} /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} version={versions.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
-              <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
+              <button class="quiet" onClick={() => setCancel(r.run_id)}>
                 cancel
               </button>
             )}
           </li>
         ))}
       </ul>
-      {error && (
-        <p class="error" role="alert">
-          {error}
-        </p>
-      )}
+      {cancel && <CancelRun close={() => setCancel(undefined)} cancel={() => api.cancel(id, cancel).then(() => (runs.again(), refresh()))} />}
     </section>
   );
 }
@@ -230,7 +230,7 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   return marks;
 }
 
-function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; mark: string; rows: Row[]; deed: Deed | undefined; steps: Steps | undefined; head: boolean; refresh: () => void }) {
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; mark: string; rows: Row[]; runs: Run[] | undefined; deed: Deed | undefined; steps: Steps | undefined; head: boolean; refresh: () => void }) {
   const { id, thread, state, mark, deed, steps, head, refresh } = props;
   const raw = !!route.value.query.raw;
   const parent = parentOf(state);
@@ -261,7 +261,7 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
       {head && <Signals id={id} thread={thread} state={state} mark={mark} refresh={refresh} />}
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} send={(body) => run(id, body)} />}
       {steps && <Workflow told={steps} />}
-      <Tasks id={id} state={state} rows={props.rows} raw={raw} />
+      <Tasks id={id} state={state} rows={props.rows} runs={props.runs} raw={raw} />
       <section aria-label="Values">
         <h3>Values</h3>
         {shown ? (
@@ -365,17 +365,18 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
 
 // useTasks is what the server noted of tasks of a checkpoint: by the run that made a checkpoint
 // from it, and, of tasks that this run did not begin, by the last runs of the thread.
-function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, RanTask>> {
+function useTasks(id: string, state: State, rows: Row[], kept: Run[] | undefined): Loaded<Map<string, RanTask> | undefined> {
   const children = rows.filter((r) => r.parent === idOf(state)).map((r) => word(r.state.metadata?.run_id));
-  const runs = [...new Set(children.filter(Boolean))].join();
+  const makers = [...new Set(children.filter(Boolean))].join();
   const ids = tasksOf(state).map((t) => word(t.id)).join();
   return useLoad(async () => {
     const found = new Map<string, RanTask>();
     if (!info.value?.stele?.tasks || !ids) return found;
+    if (!kept) return undefined;
     const look = async (runs: string[]) => {
       for (const run of runs) {
-        const told = await api.tasksOf(id, run).catch(() => undefined); // a run that the queue does not keep
-        for (const t of list(told?.tasks)) {
+        const listed = kept.find((r) => r.run_id === run) ?? { run_id: run, status: "success", updated_at: "" };
+        for (const t of (await notesOf(id, listed)).tasks.values()) {
           const other = found.get(t.id);
           const newest = other && other.began_at > t.began_at ? other : t;
           found.set(t.id, { ...newest, starts: t.starts + (other?.starts ?? 0) });
@@ -383,19 +384,19 @@ function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, Ran
       }
     };
     // A run that a program made beside the server is not in its queue. Of many runs the list has the newest.
-    const kept = (await api.runs(id)).map((r) => r.run_id);
-    const made = (runs ? runs.split(",") : []).filter((run) => kept.includes(run) || kept.length >= runsListed);
+    const newest = kept.map((r) => r.run_id);
+    const made = (makers ? makers.split(",") : []).filter((run) => newest.includes(run) || newest.length >= runsListed);
     await look(made);
     // What ended in an earlier run is kept by those that went on, and only that one noted it.
     if (!ids.split(",").every((task) => found.has(task))) {
-      await look(kept.slice(0, 5).filter((run) => !made.includes(run)));
+      await look(newest.slice(0, 5).filter((run) => !made.includes(run)));
     }
     return found;
-  }, [id, idOf(state), ids, runs, liveOf(id)?.ended]);
+  }, [id, idOf(state), ids, makers, kept]);
 }
 
-function Tasks({ id, state, rows, raw }: { id: string; state: State; rows: Row[]; raw: boolean }) {
-  const ran = useTasks(id, state, rows);
+function Tasks({ id, state, rows, runs, raw }: { id: string; state: State; rows: Row[]; runs: Run[] | undefined; raw: boolean }) {
+  const ran = useTasks(id, state, rows, runs);
   const tasks = tasksOf(state);
   if (tasks.length === 0) return null;
   return (
@@ -432,7 +433,7 @@ function TaskOf({ id, at, task: t, ran, asked, raw }: { raw: boolean; id: string
       {ran ? (
         <p class="note">
           Begun <Time at={ran.began_at} />
-          {ran.starts > 1 && ` (${ran.starts} times in all)`}
+          {ran.starts > 1 && ` (${ran.starts} times)`}
           {ran.attempts > 0 && `; its node was called ${ran.attempts === 1 ? "once" : ran.attempts + " times"}, in ${spent(ran.took_ns / 1e6)}`}.
         </p>
       ) : (
@@ -445,7 +446,7 @@ function TaskOf({ id, at, task: t, ran, asked, raw }: { raw: boolean; id: string
 // tookBy says in short how long a task took, and how often it was tried.
 function tookBy(ran: RanTask): string {
   const tries = triesOf(ran);
-  return [ran.status === "begun" ? "" : spent(ran.took_ns / 1e6), tries > 1 ? `${tries} tries` : ""].filter(Boolean).join(", ");
+  return [ran.status === "begun" ? "" : spent(ran.took_ns / 1e6), tries > 1 ? `${tries} attempts` : ""].filter(Boolean).join(", ");
 }
 
 // Input is what a task is called with, fetched when a person opens it.
@@ -472,6 +473,7 @@ function small(value: Json): boolean {
 
 function Live({ id }: { id: string }) {
   const l = liveOf(id);
+  const [cancel, setCancel] = useState(false);
   if (!l) return null;
   return (
     <section class="live" aria-label="Running" aria-live="polite">
@@ -482,11 +484,12 @@ function Live({ id }: { id: string }) {
             close
           </button>
         ) : (
-          <button class="quiet" onClick={() => l.cancel()}>
+          <button class="quiet" onClick={() => setCancel(true)}>
             cancel
           </button>
         )}
       </h3>
+      {cancel && <CancelRun close={() => setCancel(false)} cancel={l.cancel} />}
       {l.error && (
         <p class="error" role="alert">
           <Text text={l.error} />

@@ -229,7 +229,7 @@ export function Threads() {
     <main class="threads">
       <h1 class="unseen">Threads</h1>
       <div class="bar">
-        <SearchField label="Search by id or metadata" placeholder="id, or key=value of metadata" forget="row" />
+        <SearchField label="Search by id or metadata" placeholder="Thread id, or owner=bob" forget="row" />
         <label>
           Status{" "}
           <select value={statusOf(query)} onChange={(e) => change({ status: e.currentTarget.value })}>
@@ -252,13 +252,13 @@ export function Threads() {
           >
             <option value="updated_at desc">newest change</option>
             <option value="updated_at asc">oldest change</option>
-            <option value="created_at desc">newest</option>
-            <option value="created_at asc">oldest</option>
+            <option value="created_at desc">newest created</option>
+            <option value="created_at asc">oldest created</option>
             <option value="thread_id asc">id</option>
           </select>
         </label>
         {!readonly.value && (
-          <button class="primary" onClick={() => make(true)}>
+          <button class={graphs.value?.length ? "primary" : undefined} onClick={() => make(true)}>
             New thread
           </button>
         )}
@@ -323,7 +323,7 @@ export function Threads() {
                 </p>
                 <p>
                   A thread is one conversation or one job of an agent, with all its checkpoints. Threads come when a program runs a graph
-                  {readonly.value ? "." : graphs.value?.length ? ", or here: New thread, then Send input." : ". To run one from here, mount a program that has graphs."}
+                  {readonly.value ? "." : graphs.value?.length ? ", or here: New thread, then Send input." : ". To start one here, connect Studio to a server that runs your graphs."}
                 </p>
               </>
             )}
@@ -333,7 +333,7 @@ export function Threads() {
       {making && (
         <Form
           title="New thread"
-          act="Make"
+          act="Create"
           close={() => make(false)}
           submit={async () => {
             const t = await api.createThread({});

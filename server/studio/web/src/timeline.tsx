@@ -3,22 +3,16 @@
 // the times are those of the checkpoints, and the page says so.
 
 import { Fragment } from "preact";
-import { useRef, useState } from "preact/hooks";
-import { api } from "./api";
 import { type Deed, type Told, tokensOf, type Use, wordsOf } from "./deeds";
-import { useLoad } from "./load";
+import { type Loaded, useLoad } from "./load";
 import { nodeName } from "./names";
 import { costOf, money, type Prices, prices } from "./prices";
+import { isOpen, type Ran } from "./ran";
 import { change } from "./route";
-import { liveOf } from "./running";
-import { info } from "./session";
 import { RunStatus, triesOf } from "./status";
 import { count, Id, list, spent, Time, visible, word } from "./text";
 import { asksOf, type Row, standOf, stepOf, tasksOf, waitsOf } from "./tree";
 import type { RanTask, Run } from "./types";
-
-// runsShown is of how many runs the tasks are asked for at first, the newest ones.
-const runsShown = 8;
 
 // Wave is a bar: a task, or a step.
 interface Wave {
@@ -32,6 +26,7 @@ interface Wave {
   to: number;
   kind: "work" | "model" | "tool" | "failed" | "waiting" | "asleep" | "begun";
   ended: boolean; // when it ended was noted
+  lost: boolean; // a start of it was cut off, and what it took
   tries: number;
   uses: Use[];
 }
@@ -41,11 +36,10 @@ interface Group {
   run?: Run;
   waves: Wave[];
   noted: boolean; // by the queue
+  known: boolean; // the queue noted what it called, if anything
   waited: boolean; // for a person, before it
   waits: boolean; // it ended with a question
 }
-
-const open = (run: Run | undefined) => run?.status === "pending" || run?.status === "running";
 
 const time = (at: unknown) => (typeof at === "string" ? new Date(at).getTime() : NaN);
 
@@ -59,34 +53,60 @@ function stepsOf(rows: Row[], deeds: Map<string, Deed>): Wave[] {
     const failed = standOf(row.state) === "failed";
     const name = [...new Set(deed.tasks.map((t) => t.name))].map(nodeName).join(", ") || deed.words;
     const said = [wordsOf(deed, name), deed.names.join(", "), deed.by && `by ${deed.by}`].filter(Boolean).join(" ");
-    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : deed.tools ? "tool" : "work", tries: 1, uses: deed.uses, ended: true };
+    const step: Wave = { id: row.id, at: row.id, step: stepOf(row.state), name, said: deed.tasks.length ? said : "", depth: 0, from, to, kind: deed.uses.length ? "model" : deed.tools ? "tool" : "work", tries: 1, uses: deed.uses, ended: true, lost: false };
     // What failed made no checkpoint: when it ended is not known.
     return failed ? [step, { ...step, id: row.id + " failed", name: deed.then, said: "", from: to, kind: "failed", uses: [] }] : [step];
   });
 }
 
-// wavesOf are the waves of the tasks that the queue noted.
-function wavesOf(ran: RanTask[], told: Map<string, Told & { at: string; step: string }>, open: boolean, sleepers: Set<string>): Wave[] {
+// aroundOf are the tasks whose graphs a task is in, the outermost first. The namespace also has the numbers of repeated calls.
+const aroundOf = (t: RanTask) => (t.namespace ?? []).filter((part) => part.includes(":")).map((part) => part.slice(part.lastIndexOf(":") + 1));
+
+// nested orders tasks such that those of a graph inside are below the task that runs it, also where several ran at once.
+function nested(ran: RanTask[]): RanTask[] {
+  const ids = new Set(ran.map((t) => t.id));
+  const inside = new Map<string, RanTask[]>();
+  for (const t of ran) {
+    const around = aroundOf(t).filter((id) => ids.has(id)).at(-1) ?? "";
+    inside.set(around, [...(inside.get(around) ?? []), t]);
+  }
+  const below = (id: string): RanTask[] => list(inside.get(id)).flatMap((t) => [t, ...below(t.id)]);
+  return below("");
+}
+
+interface Where extends Told {
+  run: string;
+  at: string;
+  step: string;
+}
+
+// wavesOf are the waves of the tasks that the queue noted in a run.
+function wavesOf(run: string, ran: RanTask[], told: Map<string, Where[]>, open: boolean, sleepers: Set<string>): Wave[] {
   // A node that runs a graph has its model's tokens, and is no model.
-  const around = new Set(ran.flatMap((t) => t.namespace ?? []).map((ns) => ns.slice(ns.lastIndexOf(":") + 1)));
-  return ran.map((t) => {
-    const of = told.get(t.id);
+  const around = new Set(ran.flatMap(aroundOf));
+  return nested(ran).map((t) => {
+    const where = list(told.get(t.id));
+    const made = where.find((w) => w.run === run);
+    const of = made ?? where.at(-1);
     const from = time(t.began_at);
-    const model = (of?.uses.length || (t.namespace?.length && nodeName(t.name) === "model")) && !around.has(t.id);
-    const kind = t.status === "error" ? "failed" : sleepers.has(t.id) && t.status === "waiting" ? "asleep" : t.status === "waiting" ? "waiting" : t.status === "begun" && open ? "begun" : model ? "model" : of?.tools || nodeName(t.name) === "tools" ? "tool" : "work";
-    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [wordsOf(of, nodeName(t.name)), of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [], ended: t.status !== "begun" };
+    const uses = [...list(t.uses), ...list(made?.said)];
+    const tool = of?.tools || nodeName(t.name) === "tools";
+    const model = !tool && (t.uses?.length || tokensOf(uses) > 0 || (t.namespace?.length && nodeName(t.name) === "model")) && !around.has(t.id);
+    const begun = t.status === "begun" && open;
+    const kind = t.status === "error" ? "failed" : sleepers.has(t.id) && t.status === "waiting" ? "asleep" : t.status === "waiting" ? "waiting" : begun ? "begun" : model ? "model" : tool ? "tool" : "work";
+    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [wordsOf(of, nodeName(t.name)), of.names.join(", ")].filter(Boolean).join(" ") : "", depth: aroundOf(t).length, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses, ended: t.status !== "begun", lost: t.starts - (t.ends ?? (t.status === "begun" ? 0 : t.starts)) > (begun ? 1 : 0) };
   });
 }
 
 // groupsOf are the runs of a thread, newest first.
-function groupsOf(rows: Row[], deeds: Map<string, Deed>, runs: Run[], ran: Map<string, RanTask[]>): Group[] {
+function groupsOf(rows: Row[], deeds: Map<string, Deed>, { runs, notes }: Ran): Group[] {
   const states = new Map(rows.map((r) => [r.id, r]));
   const sleepers = new Set(rows.flatMap((r) => tasksOf(r.state)).filter((t) => waitsOf(t).length > 0 && asksOf(t).length === 0).map((t) => word(t.id)));
-  const told = new Map<string, Told & { at: string; step: string }>();
+  const told = new Map<string, Where[]>();
   const made = new Map<string, Row[]>();
   for (const row of [...rows].reverse()) {
-    for (const t of deeds.get(row.id)?.tasks ?? []) told.set(t.id, { ...t, at: row.id, step: stepOf(row.state) });
     const run = word(row.state.metadata?.run_id);
+    for (const t of deeds.get(row.id)?.tasks ?? []) told.set(t.id, [...list(told.get(t.id)), { ...t, run, at: row.id, step: stepOf(row.state) }]);
     const of = made.get(run);
     if (of) of.push(row);
     else made.set(run, [row]);
@@ -94,36 +114,27 @@ function groupsOf(rows: Row[], deeds: Map<string, Deed>, runs: Run[], ran: Map<s
   const known = new Set(runs.map((r) => r.run_id));
   const ids = [...runs.map((r) => r.run_id), ...[...made.keys()].filter((id) => !known.has(id)).reverse()];
   return ids.map((id) => {
-    const noted = list(ran.get(id));
+    const note = notes.get(id);
+    const ran = [...(note?.tasks.values() ?? [])];
     const of = made.get(id) ?? [];
     const parent = of[0]?.parent === undefined ? undefined : states.get(of[0].parent);
     const last = of.at(-1);
     const run = runs.find((r) => r.run_id === id);
-    const waves = noted.length > 0 ? wavesOf(noted, told, open(run), sleepers).filter((w) => !Number.isNaN(w.from)) : stepsOf(of, deeds);
-    return { id, run, waves, noted: noted.length > 0, waited: !!parent && standOf(parent.state) === "waiting", waits: !!last && ["waiting", "sleeping"].includes(standOf(last.state)) };
+    const waves = ran.length > 0 ? wavesOf(id, ran, told, isOpen(run), sleepers).filter((w) => !Number.isNaN(w.from)) : stepsOf(of, deeds);
+    return { id, run, waves, noted: ran.length > 0, known: note?.recorded || ran.length > 0, waited: !!parent && standOf(parent.state) === "waiting", waits: !!last && ["waiting", "sleeping"].includes(standOf(last.state)) };
   });
 }
 
-export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; deeds: Map<string, Deed>; mark: string }) {
-  const [shown, show] = useState(runsShown);
+export function Timeline({ rows, deeds, ran, shown, show }: { rows: Row[]; deeds: Map<string, Deed>; ran: Loaded<Ran | undefined>; shown: number; show: (runs: number) => void }) {
   const price = useLoad(prices, []);
-  const kept = useRef(new Map<string, RanTask[]>());
-  const told = useLoad(async () => {
-    const runs = (await api.runs(id)).slice(0, shown);
-    const ran = new Map<string, RanTask[]>();
-    const look = async (r: Run) => {
-      // A run that the queue does not keep has no tasks. Those of one that has ended stay what they are.
-      const tasks = kept.current.get(r.run_id) ?? list((await api.tasksOf(id, r.run_id).catch(() => undefined))?.tasks);
-      ran.set(r.run_id, tasks);
-      if (tasks.length > 0 && !open(r)) kept.current.set(r.run_id, tasks);
-    };
-    if (info.value?.stele?.tasks) await Promise.all(runs.map(look));
-    return { runs, ran };
-  }, [id, mark, shown, liveOf(id)?.ended]);
-  if (!told.value) return <p class="note">{told.error ?? "Loading…"}</p>;
-  const groups = groupsOf(rows, deeds, told.value.runs, told.value.ran).filter((g) => g.waves.length > 0).sort((a, b) => begin(b) - begin(a));
+  if (!ran.value) return <p class="note">{ran.error ?? "Loading…"}</p>;
+  const all = groupsOf(rows, deeds, ran.value);
+  const groups = all.filter((g) => g.waves.length > 0).sort((a, b) => begin(b) - begin(a));
   if (groups.length === 0) return <p class="empty">Nothing has run on this thread yet. What a run does is drawn here over time.</p>;
-  const uses = [...deeds.values()].flatMap((d) => d.uses);
+  // What waits, or failed, made no checkpoint.
+  const made = new Set([...deeds.values()].flatMap((d) => d.tasks.map((t) => t.id)));
+  const uses = [...[...deeds.values()].flatMap((d) => d.uses), ...ran.value.noted.flatMap((n) => (made.has(n.task) ? [] : n.uses))];
+  const lacks = tokensOf(uses) > 0 ? unknownOf(all, uses) : "";
   return (
     <section class="timeline" aria-label="Timeline">
       <p class="note facts">
@@ -132,21 +143,21 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
         <span class="legend work">other work</span>
         <span class="legend waiting">waits for an answer</span>
         <span class="legend failed">failed</span>
-        {uses.length > 0 && (
+        {tokensOf(uses) > 0 && (
           <span class="sum">
             {count(tokensOf(uses))} tokens in {count(rows.length)} steps
             <Cost uses={uses} prices={price.value} sum />
           </span>
         )}
       </p>
-      {uses.length > 0 && <p class="note">Tokens of calls whose answers are not among the messages of this thread, as in a subgraph with its own, are not known.</p>}
+      {lacks && <p class="note">{lacks}</p>}
       {groups.map((g, i) => (
         <Fragment key={g.id}>
           <RunOf group={g} prices={price.value} later={i > 0} />
           {g.waited && groups[i + 1] && <p class="pause">waited {spent(Math.max(0, begin(g) - end(groups[i + 1]!)))} for an answer</p>}
         </Fragment>
       ))}
-      {told.value.runs.length === shown && (
+      {ran.value.runs.length === shown && (
         <button class="quiet" onClick={() => show(shown + 20)}>
           the times of earlier runs
         </button>
@@ -157,6 +168,20 @@ export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; d
 
 const begin = (g: Group) => Math.min(...g.waves.map((w) => w.from));
 const end = (g: Group) => Math.max(...g.waves.map((w) => w.to));
+
+// unknownOf says what sums of tokens lack; "" if nothing.
+function unknownOf(groups: Group[], uses: Use[]): string {
+  const untold = uses.filter((u) => u.total === 0).length;
+  const waves = groups.filter((g) => g.noted).flatMap((g) => g.waves);
+  const lacks = [
+    // A run that has not begun has called nothing.
+    groups.some((g) => !g.known && (g.waves.length > 0 || (g.run && g.run.status !== "pending"))) && "calls whose answers are not among the messages of this thread, as in a subgraph with its own",
+    untold > 0 && (untold === 1 ? "an answer that does not tell them" : `${count(untold)} answers that do not tell them`),
+    waves.some((w) => w.lost) && "tasks that were cut off",
+    waves.some((w) => w.kind === "begun") && "tasks that are under way",
+  ].filter(Boolean);
+  return lacks.length > 0 ? `Not in these sums: tokens of ${lacks.join(", and of ")}. They are not known.` : "";
+}
 
 // Cost is what uses cost, and of a sum the models that have no price.
 function Cost({ uses, prices, sum }: { uses: Use[]; prices: Prices | undefined; sum?: boolean }) {
@@ -173,7 +198,8 @@ function Cost({ uses, prices, sum }: { uses: Use[]; prices: Prices | undefined; 
 function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | undefined; later: boolean }) {
   const from = begin(g);
   const all = Math.max(1, end(g) - from);
-  const uses = g.waves.flatMap((w) => w.uses);
+  // A task has the tokens of those in the graph that it runs.
+  const uses = g.waves.flatMap((w) => (w.depth > 0 ? [] : w.uses));
   const part = (ms: number) => `${Math.round((1000 * ms) / all) / 10}%`;
   let step = "";
   return (
@@ -182,7 +208,7 @@ function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | und
         {g.run && <RunStatus status={g.run.status} waiting={g.waits} later={later} />} {g.id ? <Id id={g.id} short /> : "Made by no run"} <Time at={new Date(from).toISOString()} />
         <span class="note">
           {spent(all)}
-          {uses.length > 0 && `, ${count(tokensOf(uses))} tokens`}
+          {tokensOf(uses) > 0 && `, ${count(tokensOf(uses))} tokens`}
           <Cost uses={uses} prices={prices} sum />
         </span>
       </h2>
@@ -205,8 +231,8 @@ function RunOf({ group: g, prices, later }: { group: Group; prices: Prices | und
               <span class="figures">
                 {w.kind === "begun" ? "under way" : w.kind === "waiting" ? "asked" : w.kind === "asleep" ? "sleeps" : !w.ended ? "its end was not noted" : w.to > w.from ? spent(w.to - w.from) : w.kind === "failed" ? "failed" : ""}
                 {w.kind === "failed" && w.to > w.from && ", failed"}
-                {w.tries > 1 && `, ${w.tries} tries`}
-                {w.uses.length > 0 && `, ${count(tokensOf(w.uses))} tokens`}
+                {w.tries > 1 && `, ${w.tries} attempts`}
+                {tokensOf(w.uses) > 0 && `, ${count(tokensOf(w.uses))} tokens`}
                 <Cost uses={w.uses} prices={prices} />
               </span>
             </li>

@@ -41,10 +41,10 @@ export function waitInWords({ value }: Interrupt): string {
 }
 
 // questionsIn are the questions that wait at a checkpoint, and the task of each. A store without its program
-// knows the questions, and not which nodes ask them.
+// knows the questions, and not which nodes ask them: the task is empty then.
 export function questionsIn(s: State): { task: string; interrupt: Interrupt }[] {
   const asked = tasksOf(s).flatMap((t) => asksOf(t).map((interrupt) => ({ task: t.name, interrupt })));
-  return asked.length ? asked : asksOf(s).map((interrupt) => ({ task: "the program", interrupt }));
+  return asked.length ? asked : asksOf(s).map((interrupt) => ({ task: "", interrupt }));
 }
 export const nextOf = (s: State) => (Array.isArray(s.next) ? s.next.map(word) : []);
 

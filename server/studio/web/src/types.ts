@@ -62,11 +62,16 @@ export interface RanTask {
   // namespace is the path of the graphs that the task is in; none of the outermost.
   namespace?: string[];
   starts: number;
+  // ends are how many of the starts came to an end.
+  ends?: number;
   // attempts are the calls of the node by the last start, 0 until it ends.
   attempts: number;
-  status: "begun" | "ended" | "waiting" | "error";
+  // status is "" of a task of which only what is inside was told.
+  status: "begun" | "ended" | "waiting" | "error" | "";
   began_at: string;
   took_ns: number;
+  // uses are the calls of models by the task's node, with those of the graphs that it runs.
+  uses?: { id?: string; model: string; input: number; output: number; total: number }[];
 }
 
 // NodesOfDay is what nodes did in the runs of the last day, those first that took longest in all.

@@ -11,11 +11,15 @@ const page = 100;
 export function Value({ value, name, open = false }: { value: Json | undefined; name?: Json; open?: boolean | "all" }) {
   const [opened, setOpened] = useState(!!open);
   const [shown, show] = useState(page);
-  const label = name !== undefined && <span class="key">{visible(name)}</span>;
+  const label = name !== undefined && (
+    <>
+      <span class="key">{visible(name)}</span>{" "}
+    </>
+  );
   if (value === undefined) {
     return (
       <div class="leaf">
-        {label} <em>not there</em>
+        {label}<em>not there</em>
       </div>
     );
   }
@@ -23,7 +27,7 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
     const { bytes: size, start } = value as Fields;
     return (
       <div class="leaf">
-        {label} <span class="note">{bytes(numberOf(size))} of binary data</span> <span class="scalar">{hex(word(start), numberOf(size))}</span>
+        {label}<span class="note">{bytes(numberOf(size))} of binary data</span> <span class="scalar">{hex(word(start), numberOf(size))}</span>
       </div>
     );
   }
@@ -34,7 +38,7 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
   if (marked(value) === "large") {
     return (
       <div class="leaf">
-        {label} <span class="note">{bytes(numberOf((value as Fields).bytes))}, not shown here</span>
+        {label}<span class="note">{bytes(numberOf((value as Fields).bytes))}, not shown here</span>
       </div>
     );
   }
@@ -42,7 +46,7 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
   if (value === null || typeof value !== "object" || scalar !== undefined) {
     return (
       <div class="leaf">
-        {label} {typeof value === "string" ? <Text class="scalar string" text={value} /> : <span class="scalar">{scalar}</span>}
+        {label}{typeof value === "string" ? <Text class="scalar string" text={value} /> : <span class="scalar">{scalar}</span>}
       </div>
     );
   }
@@ -53,14 +57,14 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
   if (size === 0) {
     return (
       <div class="leaf">
-        {label} <span class="scalar">{Array.isArray(value) ? "[]" : "{}"}</span>
+        {label}<span class="scalar">{Array.isArray(value) ? "[]" : "{}"}</span>
       </div>
     );
   }
   return (
     <div class="branch">
       <button class="toggle" aria-expanded={opened} onClick={() => setOpened(!opened)}>
-        {label} <span class="preview">{preview(value, size)}</span>
+        {label}<span class="preview">{preview(value, size)}</span>
       </button>
       {opened && (
         <div class="inner">

@@ -38,7 +38,7 @@ export function Versions() {
                 <td class="number" data-name="Workers">{count(v.workers)}</td>
                 <td>
                   {v.pinned > 0 && v.workers === 0 ? (
-                    <span class="bad">nobody goes on with {v.pinned === 1 ? "the pinned run" : "the pinned runs"}</span>
+                    <span class="bad">no worker can continue {v.pinned === 1 ? "the pinned run" : "the pinned runs"}</span>
                   ) : (
                     <span class="note">{v.version !== "" && v.version === info.value?.stele?.graph_versions?.[v.graph] ? "this server's" : v.version !== "" && v.runs === 0 ? "its workers may stop" : ""}</span>
                   )}

@@ -73,7 +73,7 @@ function StepOf({ step: s, child }: { step: Step; child: Thread | undefined }) {
         {s.thread_id !== undefined && <a href={link(["threads", s.thread_id])}>{child && titleOf(child) !== s.name ? visible(titleOf(child)) : <Id id={s.thread_id} short />}</a>}
       </span>
       <span class="state">{child ? <Status thread={child} /> : stateOf(s)}</span>
-      <span class="figures">{[s.attempts ? spent((s.took_ns ?? 0) / 1e6) : "", (s.attempts ?? 0) > 1 ? `${s.attempts} tries` : ""].filter(Boolean).join(", ")}</span>
+      <span class="figures">{[s.attempts ? spent((s.took_ns ?? 0) / 1e6) : "", (s.attempts ?? 0) > 1 ? `${s.attempts} attempts` : ""].filter(Boolean).join(", ")}</span>
       {s.began ? <Time at={s.began} /> : <span />}
       {s.error ? (
         <pre class="error">
