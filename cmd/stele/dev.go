@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,6 +37,11 @@ survives. While the source does not build, the old one goes on.`,
 			if err != nil || to.Host == "" {
 				return fmt.Errorf("--url: %q is not the URL of a server, such as http://localhost:2024", at)
 			}
+			if c, err := net.DialTimeout("tcp", hostPort(to), time.Second); err == nil {
+				_ = c.Close()
+				fmt.Fprintf(a.err, "stele: something answers at %s already: if the program cannot listen there, give it another address by its own arguments"+
+					" (behind --), and name that by --url\n", at)
+			}
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
 			page := make(chan error, 1)
@@ -46,12 +52,23 @@ survives. While the source does not build, the old one goes on.`,
 			}()
 			err = (&developed{app: a, dir: args[0], args: args[1:]}).run(ctx)
 			stop()
-			return errors.Join(err, <-page)
+			if err = errors.Join(err, <-page); err == nil {
+				fmt.Fprint(a.err, "stele: ended; what the program keeps in a store on disk is kept, and the same command continues with it\n")
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "localhost:2025", "address at which Studio answers")
 	cmd.Flags().StringVar(&at, "url", "http://localhost:2024", "where the program serves")
 	return cmd
+}
+
+// hostPort is the address that the URL of a server stands for.
+func hostPort(to *url.URL) string {
+	if to.Port() != "" {
+		return to.Host
+	}
+	return net.JoinHostPort(to.Hostname(), map[bool]string{true: "443", false: "80"}[to.Scheme == "https"])
 }
 
 // developed is a program whose source may change.

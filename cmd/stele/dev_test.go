@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,8 +103,37 @@ func main() {
 	if c := <-code; c != exitDone {
 		t.Errorf("ended with code %d: %s", c, errs.String())
 	}
+	if said := errs.String(); !strings.Contains(said, "is kept, and the same command continues with it") || strings.Contains(said, "something answers") {
+		t.Errorf("at its end it says %s", said)
+	}
 	code <- 0
 	if text, err := os.ReadFile(state); err != nil || string(text) != "one.two." {
 		t.Errorf("the program left %q, %v", text, err)
+	}
+}
+
+// TestAddressThatIsTaken: where an address is in use, each command names the flag that changes it.
+func TestAddressThatIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	at := taken.Addr().String()
+	w := newWorld(t)
+	w.fixture()
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"studio", "--listen", at, w.dir}, []string{"--listen names another address"}},
+		{[]string{"dev", "--listen", at, "--url", "http://" + at, t.TempDir()}, []string{"--listen names another address", "something answers at http://" + at, "--url"}},
+		{[]string{"serve", "--listen", "tcp:" + at, w.dir}, []string{"--listen tcp:" + at}},
+		{[]string{"serve", "--metrics", at, w.dir}, []string{"--metrics names another address"}},
+	} {
+		_, stderr, code := stele(t, c.args...)
+		for _, words := range c.words {
+			if code != exitFailed || !strings.Contains(stderr, words) {
+				t.Errorf("stele %q: exit code %d, %s; want %q", c.args, code, stderr, words)
+			}
+		}
 	}
 }

@@ -1,11 +1,11 @@
 // Command stele looks into stores, checks them, copies them in and out, and saves what can be
 // saved of damaged ones. docs/operations.md says when to use what.
 //
-//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|erase-user|move-items|signal|release|salvage|backup|restore|import|export|serve|studio|dev|replica|version
+//	stele info|stats|threads|log|show|diff|verify|dump|compact|erase|erase-user|move-items|signal|answer|release|salvage|backup|restore|import|export|serve|studio|dev|replica|version
 //
 // Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import,
 // signal, release, replica detach, replica rejoin and studio --write works beside a running writer, without the store's lock, and changes
-// nothing in the store. With --json every command writes JSON: one object, or, where a list may be long
+// nothing in the store; answer speaks to a server. With --json every command writes JSON: one object, or, where a list may be long
 // (threads, log, dump), one object a line.
 //
 // SIGINT and SIGTERM end every command. One that only reads ends within a second,

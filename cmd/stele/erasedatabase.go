@@ -90,7 +90,7 @@ func (a *app) eraseDatabase(ctx context.Context, e *eraseFlags, o *admin.EraseOp
 			found, err = gone, in.deleteThreads(ctx, gone, threads)
 		}
 		if err == nil {
-			err = in.batched(ctx, doomed)
+			err = store.Batched(in.items.Batch).InBatches(ctx, doomed)
 		}
 		if rep.Unfinished = err != nil; err != nil {
 			return rep, err
@@ -166,19 +166,9 @@ func (in *stores) deleteThreads(ctx context.Context, found server.BesideReport, 
 		if err != nil {
 			return err
 		}
-		if err := in.batched(ctx, notes); err != nil {
+		if err := store.Batched(in.items.Batch).InBatches(ctx, notes); err != nil {
 			return err
 		}
 	}
 	return each(threads)
-}
-
-// batched deletes items, some at a time.
-func (in *stores) batched(ctx context.Context, ops []store.Op) error {
-	for some := range slices.Chunk(ops, 256) {
-		if _, err := in.items.Batch(ctx, some...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

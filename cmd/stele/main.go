@@ -139,7 +139,7 @@ Exit codes: 0 done, 1 damage found, something lost, not copied or not there, 2 c
 		a.verifyCmd(), a.dumpCmd(), a.replicated(writing(a.serveCmd())), a.replicated(writing(a.compactCmd())),
 		a.replicated(writing(a.eraseCmd())), a.replicated(writing(a.eraseUserCmd())), writing(a.salvageCmd()), writing(a.backupCmd()),
 		writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), a.replicated(writing(a.studioCmd())), writing(a.devCmd()),
-		a.replicated(writing(a.moveItemsCmd())), a.replicated(writing(a.signalCmd())), a.replicated(writing(a.releaseCmd())), a.replicaCmd(), a.versionCmd())
+		a.replicated(writing(a.moveItemsCmd())), a.replicated(writing(a.signalCmd())), a.answerCmd(), a.replicated(writing(a.releaseCmd())), a.replicaCmd(), a.versionCmd())
 	sayUsage(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
@@ -197,7 +197,7 @@ var kinds = []struct {
 }{
 	{"erase_unfinished", saver.ErrEraseUnfinished}, {"locked", fault.ErrLocked}, {"not_regular", fault.ErrNotRegular},
 	{"version", fault.ErrVersion}, {"not_store", fault.ErrNotStore}, {"damage", saver.ErrCorrupt},
-	{"disk_full", fault.ErrDiskFull}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
+	{"disk_full", fault.ErrDiskFull}, {"too_many_files", fault.ErrTooManyFiles}, {"not_found", saver.ErrNotFound}, {"invalid", saver.ErrInvalid},
 	{"differs", transfer.ErrDiffers}, {"not_equal", transfer.ErrNotEqual}, {"not_ndjson", transfer.ErrFormat},
 	{"truncated", transfer.ErrTruncated}, {"not_sqlite", sqlite.ErrForeign},
 }
@@ -206,6 +206,9 @@ var kinds = []struct {
 func (a *app) report(err error) {
 	if !a.flags.json {
 		fmt.Fprintln(a.err, "stele:", err)
+		if errors.Is(err, fault.ErrDiskFull) && !errors.Is(err, syscall.EFBIG) {
+			fmt.Fprintln(a.err, `Free space on the device: see "The disk is full" in docs/operations.md.`)
+		}
 		return
 	}
 	p := problem{Error: err.Error(), Kind: "other"}

@@ -32,7 +32,7 @@ func TestMistakes(t *testing.T) {
 		"compact": {{"STORE", true}}, "erase": {{"STORE --thread alice", false}, {"STORE --thread alice --yes", true}},
 		"erase-user": {{"STORE --identity ada", false}, {"STORE --identity ada --yes", true}}, "move-items": {{"STORE --identity ada --yes", true}},
 		"release": {{"STORE", true}}, "signal": {{"STORE alice paid", true}}, "salvage": {{"STORE --output NEW", false}}, "backup": {{"STORE NEW", false}},
-		"restore": {{"STORE NEW", false}}, "export": {{"ndjson STORE NEW", false}}, "import": nil, "dump": nil, "serve": nil, "studio": nil, "dev": nil,
+		"restore": {{"STORE NEW", false}}, "export": {{"ndjson STORE NEW", false}}, "import": nil, "dump": nil, "serve": nil, "studio": nil, "dev": nil, "answer": nil,
 		"replica": nil, "version": nil, "help": nil, "completion": nil,
 	}
 	for _, c := range (&app{}).root().Commands() {

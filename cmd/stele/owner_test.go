@@ -151,7 +151,11 @@ func home(t *testing.T) (dir, store string) {
 	t.Helper()
 	w := newWorld(t)
 	w.fixture()
-	dir = filepath.Dir(w.dir)
+	dir, err := os.MkdirTemp("", "home") // short: the path of a socket has 107 bytes, and serve uses another place if it is longer
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	store = filepath.Join(dir, "store")
+	must(t, os.Rename(w.dir, store))
 	for at := dir; at != filepath.Dir(os.TempDir()) && at != "/"; at = filepath.Dir(at) {
 		if st, err := os.Stat(at); err == nil && st.Mode()&0o005 != 0o005 {
 			if err := os.Chmod(at, st.Mode()|0o055); err != nil {
@@ -160,7 +164,7 @@ func home(t *testing.T) (dir, store string) {
 		}
 	}
 	give(t, dir, service)
-	return dir, w.dir
+	return dir, store
 }
 
 // TestCommandsOfRootKeepTheOwner: whatever root does to the store of a service, the service goes

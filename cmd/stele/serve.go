@@ -371,8 +371,11 @@ func (f *serveFlags) endpoint(dir, token string) (*server.Endpoint, error) {
 		config = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	at, err := server.ListenAt(f.listen, token, config)
-	if err != nil || dir == "" {
-		return at, err
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	if dir == "" {
+		return at, nil
 	}
 	if err := at.Announce(dir); err != nil {
 		return nil, errors.Join(err, at.Close())

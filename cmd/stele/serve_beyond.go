@@ -87,7 +87,7 @@ func (f *serveBeyond) observe(st *servedStore, log *slog.Logger) (func(), error)
 	})
 	l, err := net.Listen("tcp", f.metrics)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics: %w", err)
+		return nil, fmt.Errorf("%w; --metrics names another address", err)
 	}
 	log.Info("metrics", "address", l.Addr().String())
 	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

@@ -118,6 +118,9 @@ func (a *app) studioAPI(ctx context.Context, f studioFlags, args []string) (http
 		if f.key != "" {
 			header.Set("X-Api-Key", f.key)
 		}
+		if err := reach(ctx, args[0]); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(a.err, "stele: %v; the page shows threads as soon as a server does\n", err)
+		}
 		return studio.Remote(to, header), none, nil
 	case f.write:
 		access, err := a.flags.access()
@@ -173,7 +176,7 @@ func serveStore(ctx context.Context, d *disk.Saver, change func(*server.Config))
 func (a *app) serveStudio(ctx context.Context, listen string, h http.Handler) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; --listen names another address for the page, such as localhost:2026", err)
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(a.out, "studio at http://%s\n", l.Addr())

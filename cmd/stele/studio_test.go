@@ -182,3 +182,28 @@ func TestStudioDemo(t *testing.T) {
 		t.Errorf("going on after the crash: status %d, %s", code, text)
 	}
 }
+
+// TestStudioOfADeadAddress: it says that nothing answers there, and serves the page all the same.
+func TestStudioOfADeadAddress(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs shared
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, []string{"studio", "--listen", "127.0.0.1:0", gone.URL}, &out, &errs) }()
+	for !strings.Contains(out.String(), "studio at ") {
+		select {
+		case c := <-code:
+			t.Fatalf("it ended with code %d: %s", c, errs.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if said := errs.String(); !strings.Contains(said, "nothing answers at "+gone.URL) {
+		t.Errorf("it says %q", said)
+	}
+	cancel()
+	if c := <-code; c != exitDone {
+		t.Errorf("it ended with code %d: %s", c, errs.String())
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/server/client"
+)
+
+// TestAnswerCommand: it lists what a thread of a running server asks, answers one question or several by their ids,
+// passes a breakpoint, and says in words what is wrong with an answer, and that nothing answers.
+func TestAnswerCommand(t *testing.T) {
+	d, err := disk.Open(filepath.Join(t.TempDir(), "store"), disk.Options{})
+	must(t, err)
+	asks := func(question string) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			said, err := pregel.AskFor[string](ctx, question)
+			return map[string]any{"said": []string{said}}, err
+		}
+	}
+	api, end, err := serveStore(t.Context(), d, func(c *server.Config) {
+		c.Graphs["order"], err = graph.New(graph.Key("said", channel.Reduce(channel.Append[string]))).
+			Node("first", asks("first?")).Node("left", asks("left?")).Node("right", asks("right?")).
+			Sequence(graph.Start, "first", "left").Edge("first", "right").Compile(graph.Options{Name: "order", Saver: c.Saver, Store: c.Store})
+		must(t, err)
+	})
+	must(t, err)
+	at := httptest.NewServer(api)
+	defer func() {
+		at.Close()
+		must(t, end())
+	}()
+	c, err := client.New(at.URL)
+	must(t, err)
+	says := func(want int, words string, args ...string) string {
+		t.Helper()
+		out, stderr, code := stele(t, append([]string{"answer", "--timeout", "9m"}, args...)...)
+		if code != want || !strings.Contains(out+stderr, words) {
+			t.Errorf("%q: exit code %d, %s%s, want %d and %q", args, code, out, stderr, want, words)
+		}
+		return out
+	}
+	begin := func(req client.RunRequest) string {
+		th, err := c.Threads.Create(t.Context(), client.ThreadCreate{})
+		must(t, err)
+		req.AssistantID = "order"
+		_, err = c.Runs.Wait(t.Context(), th.ThreadID, req)
+		must(t, err)
+		return th.ThreadID
+	}
+	state := func(id, want string) {
+		t.Helper()
+		st, err := c.Threads.State(t.Context(), id, client.At{})
+		must(t, err)
+		if string(st.Values) != want {
+			t.Errorf("the state is %s, want %s", st.Values, want)
+		}
+	}
+
+	id := begin(client.RunRequest{Input: map[string]any{"said": []string{"in"}}})
+	says(exitDone, `"first?"`, at.URL, id)
+	says(exitFailed, `--value yes: it is no JSON. A word is written in quotes`, at.URL, id, "--value", "yes")
+	says(exitFailed, "asks no question nope; it asks ", at.URL, id, "--question", `nope="yes"`)
+	says(exitFailed, "want ID=JSON", at.URL, id, "--question", "yes")
+	says(exitFailed, "the only question", at.URL, id, "--value", `"yes"`, "--question", `a="yes"`)
+	says(exitFailed, "int", at.URL, id, "--value", "7") // the graph refuses it, and asks again
+	says(exitDone, "answered; run ", at.URL, id, "--value", `"yes"`)
+	says(exitFailed, "asks 2 questions: answer them by --question ID=JSON", at.URL, id, "--value", `"yes"`)
+	var told answered
+	must(t, json.Unmarshal([]byte(says(exitDone, `"asks"`, at.URL, id, "--json")), &told))
+	if len(told.Asks) != 2 || told.Run != "" {
+		t.Fatalf("%+v", told)
+	}
+	says(exitDone, `"right?"`, at.URL, id, "--question", told.Asks[0].ID+`="L"`)
+	says(exitDone, "asks nothing, and has finished", at.URL, id, "--question", told.Asks[1].ID+`="R"`)
+	state(id, `{"said":["in","yes","L","R"]}`)
+	says(exitFailed, "asks nothing: it has finished", at.URL, id, "--value", `"yes"`)
+
+	id = begin(client.RunRequest{Input: map[string]any{"said": []string{"in"}}, InterruptBefore: client.Nodes{"first"}})
+	says(exitDone, "asks nothing; first is left to run", at.URL, id)
+	says(exitFailed, "Pass a breakpoint by --value null", at.URL, id, "--value", `"yes"`)
+	says(exitDone, `"first?"`, at.URL, id, "--value", "null")
+	says(exitDone, `"left?"`, at.URL, id, "--value", `"yes"`)
+	state(id, `{"said":["in","yes"]}`)
+
+	says(exitFailed, "has no thread 00000000-0000-0000-0000-000000000000", at.URL, "00000000-0000-0000-0000-000000000000")
+	says(exitFailed, "is not the URL of a server", "localhost:2024", id)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	says(exitFailed, "nothing answers at "+gone.URL, gone.URL, id)
+}
