@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet takeovers adapters parity buckets fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet takeovers restored adapters systems parity buckets fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -15,6 +15,8 @@
 #   FLEET_RUNS     the same of a fleet on PostgreSQL      (default 125: 4,000 runs)
 #   TAKE_OVERS     servers that are killed while another takes over (default 200)
 #   SIMULATED_TAKE_OVERS  of simulated machines, whose clients' histories are checked (default 500)
+#   SERVER_TAKE_OVERS  of processes on each server of others behind proxies, whose clients' histories are checked (default 40)
+#   RESTORES       at how many calls of LangGraph's own tests a server is killed, and restored from its bucket (default 10)
 #   PARITY         random programs beside LangGraph       (default 1000; 10000 take hours)
 #   FUZZTIME       of each fuzz target                    (default 60s)
 set -uo pipefail
@@ -32,7 +34,7 @@ run() {
 		grep -vE '^(=== |--- PASS)' "$work/out" | tail -n 200
 		return 1
 	}
-	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok| +(takeover_kill|linear)_test.go)' "$work/out"
+	grep -E '^(crash states|faults|disk full|bit flips|rot |[0-9]+ (runs|damages)|recovered|readers|race|power loss|full device|fleet|killed|ok| +(takeover_kill|linear|servers)_test.go)' "$work/out"
 }
 
 part_crash() { run ./test/crash TestCrashStates CRASH_STATES="${CRASH_STATES:-300000}"; }
@@ -73,7 +75,17 @@ part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:
 
 part_takeovers() {
 	run ./test/linear TestLinearizable TAKE_OVERS="${SIMULATED_TAKE_OVERS:-500}" &&
+		run ./test/linear TestServers SERVER_TAKE_OVERS="${SERVER_TAKE_OVERS:-40}" &&
 		(cd server && run . TestTakeOverKills TAKE_OVERS="${TAKE_OVERS:-200}")
+}
+
+# LangGraph's own tests, and its conformance suite, on stores that are restored from their buckets at every few calls.
+part_restored() {
+	STELE_RESTORES=${RESTORES:-10} STELE_UPSTREAM="-n 2 --restores ${RESTORES:-10}" sh wire/python/check.sh >"$work/out" 2>&1 || {
+		tail -n 200 "$work/out"
+		return 1
+	}
+	grep -E '^conformance:|passed|restored' "$work/out"
 }
 
 # What .ci/run does not race: the adapters of providers.
@@ -81,6 +93,14 @@ part_adapters() {
 	local dir
 	for dir in agent/providers examples/chat test/guide/agents; do
 		(cd -- "$dir" && go test -race -count=1 ./...) || return 1
+	done
+}
+
+# What .ci/run only type-checks: the command for other systems.
+part_systems() {
+	local target
+	for target in darwin/arm64 windows/amd64 linux/386; do
+		GOOS=${target%/*} GOARCH=${target#*/} CGO_ENABLED=0 go build -o "$work/stele" ./cmd/stele || return 1
 	done
 }
 
@@ -96,13 +116,13 @@ part_parity() {
 	done
 }
 
-part_buckets() { bash replica/s3/check.sh liar; }
+part_buckets() { SERVER_TAKE_OVERS=${SERVER_TAKE_OVERS:-40} bash replica/s3/check.sh liar; }
 
 part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash test/fuzz.sh; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet takeovers adapters parity buckets fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet takeovers restored adapters systems parity buckets fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2

@@ -29,7 +29,9 @@ import (
 	"github.com/stele-go/stele/base/port"
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/bench/compare/peer"
+	"github.com/stele-go/stele/replica"
 	"github.com/stele-go/stele/replica/s3"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -474,6 +476,46 @@ func (r replicated) loss(ctx context.Context, dir, bucket string, steps int, aft
 	return at.Sub(time.Unix(0, acknowledged[n])), nil
 }
 
+// takeOver kills a leader that is idle, beside a follower that has all, and returns how long it took until that one, which takes
+// over by itself, had acknowledged a commit.
+func (r replicated) takeOver(ctx context.Context, dir, follower, address string) (took time.Duration, err error) {
+	b, err := s3.Open(ctx, r.address(address))
+	if err != nil {
+		return 0, err
+	}
+	leader, err := r.start(ctx, replicaLoad{Dir: dir, For: time.Hour, Idle: true}, address)
+	if err != nil {
+		return 0, err
+	}
+	status := &replica.Status{Released: true} // as the program before has left it
+	for ; status.Released; time.Sleep(10 * time.Millisecond) {
+		if status, err = replica.ReadStatus(ctx, replica.Options{Bucket: b}); err != nil {
+			return 0, err
+		}
+	}
+	var lost time.Time
+	err = disk.LeadOrFollow(ctx, follower, disk.Options{Replica: disk.Replica{Bucket: b, AcceptLoss: true}}, func(ctx context.Context, s *disk.Saver) error {
+		if !s.Follows() {
+			_, err := s.Put(ctx, saver.Config{ThreadID: "after"}, saver.Checkpoint{ID: "1"}, nil, nil)
+			took = time.Since(lost)
+			return err
+		}
+		if err := s.Await(ctx, uint64(status.End.LSN)); err != nil {
+			return err
+		}
+		lost = time.Now()
+		if err := leader.writer.Process.Kill(); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+	if took == 0 && err == nil {
+		err = context.Cause(ctx) // nothing was measured
+	}
+	return took, err
+}
+
 // replicas compares, and prints.
 //
 // It has a bound. Whatever it ends with, it ends the programs that it has started, and removes what they have written.
@@ -578,6 +620,7 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 	}
 
 	fmt.Fprintf(w, "\na store of %d MB, its write-ahead log included, is restored\n\n| | restored, MB | s | MB/s |\n|---|---|---|---|\n", sizes.Restore>>20)
+	var over time.Duration
 	for _, r := range both {
 		at, bucket, err := fresh()
 		if err != nil {
@@ -600,7 +643,13 @@ func replicas(ctx context.Context, o options, versitygw, litestream string, w io
 			return err
 		}
 		fmt.Fprintf(w, "| %s | %.0f | %.1f | %.0f |\n", r.name, float64(size)/1e6, took.Seconds(), float64(size)/1e6/took.Seconds())
+		if r.litestream == "" {
+			if over, err = r.takeOver(ctx, l.Dir, filepath.Join(at, "f"), bucket); err != nil {
+				return fmt.Errorf("a follower takes over: %w", err)
+			}
+		}
 	}
+	fmt.Fprintf(w, "\na follower of that store takes over from a leader that is killed, with a TTL of 15 s: %.1f s until it acknowledges\n", over.Seconds())
 
 	fmt.Fprintf(w, "\nas fast as it can, %v, in turn: steps a second\n\n| stele alone | with a replica | ratio |\n|---|---|---|\n", sizes.Pace/4)
 	var ratios, a, b []float64

@@ -24,6 +24,7 @@ var askedFor = regexp.MustCompile(`(Options|Config|Request|Query|Policy|Spec|Op|
 
 // unread are fields that nothing here reads, with the reason.
 var unread = map[string]string{
+	"pregel.askedBelow.found":         "a test counts work by it",
 	"pregel.position.scanned":         "a test counts work by it",
 	"runs/runstest.Options.Clock":     "who makes the queue reads it",
 	"runs/runstest.Options.LeaseTime": "who makes the queue reads it",

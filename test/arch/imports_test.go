@@ -69,6 +69,7 @@ var libraries = map[string][]string{
 	"examples":        {"github.com/prometheus/client_golang"},
 	"test":            {"pgregory.net/rapid"},
 	"test/bolt":       {"go.etcd.io/bbolt"},
+	"test/cross":      {"golang.org/x/tools"},
 }
 
 // testLibraries are the modules that tests of every package may import besides.
@@ -100,7 +101,7 @@ var apart = [][2]string{
 
 // testOnly are packages that no program may link: file systems that break on purpose, and
 // what helps tests.
-var testOnly = []string{"base/vfs/crashfs", "base/vfs/faultfs", "base/vfs/rot", "base/vfs/vfstest", "base/golden", "base/methods", "base/port", "base/race", "engine/enginetest", "pregel/changetest", "replica/bucket/buckettest", "agent/model/modeltest", "postgres/pgtest"}
+var testOnly = []string{"base/vfs/crashfs", "base/vfs/faultfs", "base/vfs/rot", "base/vfs/vfstest", "base/golden", "base/methods", "base/port", "base/race", "engine/enginetest", "pregel/changetest", "replica/bucket/buckettest", "replica/s3/s3test", "agent/model/modeltest", "postgres/pgtest"}
 
 // forTests are the packages that exist for tests themselves: they may reach those of testOnly,
 // and package testing.

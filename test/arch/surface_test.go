@@ -52,7 +52,7 @@ func exportedNames(file *ast.File) (names []string) {
 // them. They say themselves that they promise nothing.
 var inner = []string{
 	"base", "base/vfs/...", "base/seal", "base/delta", "base/jsontext", "base/race", "base/golden", "base/methods", "base/port", "base/silence",
-	"wal", "segment", "index", "snapshot", "replica", "replica/bucket/buckettest", "engine/...", "saver/layout", "message/pyrepr", "agent/model/modeltest", "postgres/pgtest",
+	"wal", "segment", "index", "snapshot", "replica", "replica/bucket/buckettest", "replica/s3/s3test", "engine/...", "saver/layout", "message/pyrepr", "agent/model/modeltest", "postgres/pgtest",
 }
 
 // disclaimer stands in the package comment of each of them.

@@ -65,6 +65,11 @@ func TestZeroValues(t *testing.T) {
 			imports[alias], on[pkg+"."+name] = p.Path(), fmt.Sprintf(format, alias, name, args)
 		}
 	}
+	for of, value := range map[string]string{ // made of nil, without an error
+		"saver.Intercept(nil)": "saver.Intercept(nil, nil)", "remote.New(nil)": `server_client_remote.New(nil, "")`, "a zero server.Server": "new(server.Server)",
+	} {
+		methods[of] = value
+	}
 	list := func(m map[string]string, format string) string {
 		var b strings.Builder
 		for _, k := range slices.Sorted(maps.Keys(m)) {

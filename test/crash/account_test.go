@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -234,7 +235,7 @@ func (l *ledger) accountLife(dir string, wait time.Duration) error {
 // ACCOUNT_LIVES is how many lives of the store there are, one or two to a kill.
 func TestEveryPutIsAccountedFor(t *testing.T) {
 	lives, seed := 60, seedFrom(t, "ACCOUNT_SEED")
-	if raceDetector { // a process takes ten times as long to start
+	if race.Enabled { // a process takes ten times as long to start
 		lives = 15
 	}
 	lives = envInt(t, "ACCOUNT_LIVES", lives)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
@@ -57,8 +59,9 @@ type faultRun struct {
 	errs     []error
 	poisoned bool
 	lives    []life
-	begin    int // the step the run begins with
-	at       int // the step under way
+	begin    int            // the step the run begins with
+	at       int            // the step under way
+	refuses  []faultfs.Rule // those under which no file can be opened, also to be read
 }
 
 // life is where a life of the program begins, after a Close.
@@ -110,6 +113,7 @@ func (r *faultRun) open() error {
 	}
 	// The machine is well again: the store must open, and be as it was.
 	r.inj.Set()
+	r.refuses = nil
 	r.gate = &gate{FS: r.fs}
 	if r.disk, err = (config{seed: 2, ring: r.ring}).open(r.gate, r.clk); err != nil {
 		return fmt.Errorf("open after a failed open: %w", err)
@@ -212,8 +216,19 @@ func (r *faultRun) failed(err error) error {
 	if !strings.Contains(err.Error(), "injected fault") {
 		return fmt.Errorf("does not name the fault: %w", err)
 	}
+	if h := r.disk.Health(); errors.Is(err, fault.ErrPoisoned) && (h.Status != metrics.StatusFailed ||
+		!slices.ContainsFunc(h.Problems, func(p metrics.Problem) bool { return p.Kind == metrics.TroublePoisoned })) {
+		return fmt.Errorf("health is %v, %+v, after %w", h.Status, h.Problems, err)
+	}
+	if slices.Contains(refusals, r.rule.Err) && errors.Is(err, fault.ErrPoisoned) {
+		return fmt.Errorf("poisoned by what changed nothing: %w", err)
+	}
 	if len(r.errs) > 3 {
 		return nil // looked at often enough; the end is looked at again
+	}
+	if r.refuses != nil {
+		r.inj.Set()
+		defer func() { r.inj.Set(r.refuses...) }()
 	}
 	got, derr := dump(r.ctx, r.disk)
 	if derr != nil && strings.Contains(derr.Error(), "injected fault") {
@@ -319,6 +334,9 @@ func variants(op faultfs.Op) []faultfs.Rule {
 	case faultfs.OpSyncDir, faultfs.OpRemove:
 		rules = append(rules, faultfs.Rule{Err: syscall.EIO, After: true})
 	}
+	if slices.Contains(opening, op) {
+		rules = append(rules, faultfs.Rule{Err: errRefusal})
+	}
 	return rules
 }
 
@@ -332,14 +350,18 @@ func rules(ops map[faultfs.Op]int, most int, rng *rand.Rand) []faultfs.Rule {
 		for i, rule := range variants(op) {
 			stride := max(1, ops[op]/most)
 			switch {
-			case raceDetector:
+			case race.Enabled:
 			case i == 0 && !op.IsWrite():
 				stride = max(1, ops[op]/(4*most))
 			case i == 0, rule.LoseData && rule.Err == syscall.EIO:
 				stride = 1
 			}
 			for n := 1 + rng.IntN(stride); n <= ops[op]; n += stride {
+				rule := rule
 				rule.Op, rule.N = op, n
+				if rule.Err == errRefusal {
+					rule.Err = refusals[n%len(refusals)]
+				}
 				out = append(out, rule)
 			}
 		}
@@ -418,7 +440,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	refused, resumed := 0, 0
 	stride := 1
-	if raceDetector {
+	if race.Enabled {
 		stride = 8
 	}
 	for n := 1; n <= dry.inj.Ops()[faultfs.OpWriteAt]+dry.inj.Ops()[faultfs.OpCreate]; n += stride {

@@ -99,9 +99,9 @@ func TestReaderBesideKilledWriter(t *testing.T) {
 	t.Log(line)
 }
 
-// race opens the store a few times, as soon as it can. While it has it, a file of
+// raceForLock opens the store a few times, as soon as it can. While it has it, a file of
 // its own stands beside: two holders at once would meet there.
-func race(dir string) int {
+func raceForLock(dir string) int {
 	won := 0
 	for won < 8 {
 		s, err := disk.Open(dir, disk.Options{})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,19 +115,30 @@ func TestBusyStore(t *testing.T) {
 	seed := seedFrom(t, "BUSY_SEED")
 	t.Logf("BUSY_SEED=%d", seed)
 	ctx, dir := context.Background(), t.TempDir()
-	opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 30 << 10, ImageBytes: 8 << 10, CompactFanout: 2, CompactRate: -1, CacheBytes: 1 << 20}
+	began := time.Now()
+	clock := func() time.Time { return began } // no TTL passes: a sweep is of the threads of all, and each model has those of one
+	opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 30 << 10, ImageBytes: 8 << 10, CompactFanout: 2, CompactRate: -1, CacheBytes: 1 << 20, Clock: clock}
 	s, err := disk.Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := envInt(t, "BUSY_CALLS", 150)
 	models := make([]*memory.Saver, 6)
+	did := make([][]string, len(models))
+	same := func(when string) {
+		t.Helper()
+		for w, model := range models {
+			if err := sameThreads(ctx, s, model, w); err != nil {
+				t.Fatalf("%s: %v; worker %d did\n%s", when, err, w, strings.Join(did[w], "\n"))
+			}
+		}
+	}
 	var wg sync.WaitGroup
 	var failed atomic.Pointer[error]
 	for w := range models {
-		models[w] = memory.New(memory.Options{})
+		models[w] = memory.New(memory.Options{Clock: clock})
 		wg.Go(func() {
-			if err := busy(ctx, s, models[w], w, rand.New(rand.NewPCG(seed, uint64(w))), calls); err != nil {
+			if err := busy(ctx, s, models[w], w, rand.New(rand.NewPCG(seed, uint64(w))), calls, &did[w]); err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
 		})
@@ -135,6 +147,7 @@ func TestBusyStore(t *testing.T) {
 	if p := failed.Load(); p != nil {
 		t.Fatal(*p)
 	}
+	same("before it is closed")
 	m := s.Metrics()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -142,11 +155,7 @@ func TestBusyStore(t *testing.T) {
 	if s, err = disk.Open(dir, opts); err != nil {
 		t.Fatal(err)
 	}
-	for w, model := range models {
-		if err := sameThreads(ctx, s, model, w); err != nil {
-			t.Fatalf("opened again: %v", err)
-		}
-	}
+	same("opened again")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +166,15 @@ func TestBusyStore(t *testing.T) {
 }
 
 // busy is one worker: it owns the threads that begin with its number.
-func busy(ctx context.Context, s *disk.Saver, model *memory.Saver, w int, rng *rand.Rand, calls int) error {
+func busy(ctx context.Context, s *disk.Saver, model *memory.Saver, w int, rng *rand.Rand, calls int, did *[]string) error {
 	g := newGenerator(rng)
 	g.names, g.big = []string{fmt.Sprint(w, "a"), fmt.Sprint(w, "b"), fmt.Sprint(w, "c")}, 3000
 	g.runs = fmt.Sprint("run of ", w, " ")
 	g.alone = true
 	for i := range calls {
 		c := g.call()
-		if got, want := c.call(ctx, s), c.call(ctx, model); class(got) != class(want) {
+		got, want := c.call(ctx, s), c.call(ctx, model)
+		if *did = append(*did, fmt.Sprint(c.what, ": ", class(got))); class(got) != class(want) {
 			return fmt.Errorf("worker %d, call %d, %s: disk answers %v, model %v", w, i, c.what, got, want)
 		}
 		if i%20 != 0 {

@@ -3,7 +3,6 @@
 package crash
 
 const (
-	raceDetector  = false
 	defaultStates = 5_200
 	defaultFaults = 10
 	defaultFlips  = 110_000

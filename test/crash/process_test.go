@@ -31,7 +31,7 @@ const (
 
 func child(role, dir string) int {
 	if role == "race" {
-		return race(dir)
+		return raceForLock(dir)
 	}
 	if role == "account" {
 		return account(dir)

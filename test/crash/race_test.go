@@ -5,7 +5,6 @@ package crash
 // The race detector makes all of this ten to twenty times slower, and what it
 // finds does not depend on the number of states: every kind of state is enough.
 const (
-	raceDetector  = true
 	defaultStates = 600
 	defaultFaults = 2
 	defaultFlips  = 3_000

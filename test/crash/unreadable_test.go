@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
@@ -171,8 +173,12 @@ func TestOneUnreadableBlockCostsOneThread(t *testing.T) {
 	}
 }
 
-// A read that fails once costs the call that needed it at most: what comes after finds the store as
-// sound as it is.
+// looks are the operations that change nothing. What a close of a file fails to do is not known.
+var looks = []faultfs.Op{faultfs.OpReadAt, faultfs.OpAttached, faultfs.OpSize, faultfs.OpOpen, faultfs.OpOpenReadWrite, faultfs.OpList, faultfs.OpHold,
+	faultfs.OpFreeSpace, faultfs.OpInPlace}
+
+// A read that fails once costs the call that needed it at most, and so does a look at a file, its name or
+// its directory: what comes after finds the store as sound as it is.
 func TestReadThatFailsOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -200,14 +206,14 @@ func TestReadThatFailsOnce(t *testing.T) {
 		return err
 	}
 	// run makes the store and then works on it. Each call may fail, and is made again.
-	run := func(inj *faultfs.Injector, fail func()) (reads int, err error) {
+	run := func(inj *faultfs.Injector, fail func()) (reads map[faultfs.Op]int, err error) {
 		fs := faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)
 		d, err := disk.Open(dir, disk.Options{ManualWork: true, MemoryBudget: -1, CompactFanout: 2, Simulation: disk.Simulation{FS: fs, Rand: source(4), Inline: true, PatchMin: 48, PatchRun: 3}})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, d.Close()) }()
-		begin := inj.Ops()[faultfs.OpReadAt]
+		begin := inj.Ops()
 		fail()
 		again := func(what string, call func() error) {
 			first := call()
@@ -237,21 +243,65 @@ func TestReadThatFailsOnce(t *testing.T) {
 		again("compact", func() error { return d.Compact(ctx) })
 		again("put at last", func() error { return put(d, 2*puts+1) })
 		again("get compacted", func() error { return get(d, puts) })
-		return inj.Ops()[faultfs.OpReadAt] - begin, err
+		again("health", func() error {
+			if h := d.Health(); h.Status != metrics.StatusOK {
+				return fmt.Errorf("%v: %w", h.Status, h.Problems[0].Err)
+			}
+			return nil
+		})
+		reads = inj.Ops()
+		for op, n := range begin {
+			reads[op] -= n
+		}
+		return reads, err
 	}
 	inj := faultfs.NewInjector()
 	reads, err := run(inj, func() {})
-	if err != nil || reads < 20 {
+	if err != nil || reads[faultfs.OpReadAt] < 20 || reads[faultfs.OpAttached] < 20 {
 		t.Fatal(reads, err)
 	}
-	for n := 1; n <= reads; n++ {
-		inj := faultfs.NewInjector()
-		if _, err := run(inj, func() { inj.Set(faultfs.Rule{Op: faultfs.OpReadAt, N: n}) }); err != nil {
-			t.Errorf("read %d of %d: %v", n, reads, err)
-		}
-		if inj.Count() != 1 {
-			t.Errorf("read %d of %d did not fail", n, reads)
+	for _, op := range looks {
+		for n := 1; n <= reads[op]; n++ {
+			inj := faultfs.NewInjector()
+			if _, err := run(inj, func() { inj.Set(faultfs.Rule{Op: op, N: n}) }); err != nil {
+				t.Errorf("%v %d of %d: %v", op, n, reads[op], err)
+			}
+			if inj.Count() != 1 {
+				t.Errorf("%v %d of %d did not fail", op, n, reads[op])
+			}
 		}
 	}
-	t.Logf("%d reads", reads)
+	t.Logf("reads and looks: %v", reads)
+}
+
+// While the device does not say whether LOCK is still there, what needs to know is refused. That is no lock
+// that was lost: when it answers again, the store works as before.
+func TestLockThatIsNotSeen(t *testing.T) {
+	t.Parallel()
+	ctx, inj := t.Context(), faultfs.NewInjector()
+	d, err := disk.Open(dir, disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Rand: source(4), Inline: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(thread string) error {
+		_, err := d.Put(ctx, saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil)
+		return err
+	}
+	if err := put("a"); err != nil {
+		t.Fatal(err)
+	}
+	inj.Set(faultfs.Rule{Op: faultfs.OpAttached, PathGlob: filepath.Join(dir, "LOCK"), Sticky: true})
+	if err := d.Inside().Engine.WriteImage(ctx); !errors.Is(err, syscall.EIO) || errors.Is(err, fault.ErrLockLost) {
+		t.Errorf("an image while LOCK is not seen: %v", err)
+	}
+	inj.Set()
+	if err := errors.Join(d.Inside().Engine.WriteImage(ctx), put("b"), d.Flush(ctx)); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if h := d.Health(); h.Status != metrics.StatusOK {
+		t.Errorf("health: %+v", h.Problems)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -14,5 +14,10 @@
 // design, and reads with a negative Replica.MaxStale are not made. The modes async and bounded promise a prefix alone, which
 // TestReplicaHistories of package engine checks.
 //
-// TAKE_OVERS sets how many take-overs there are at least, STELE_SEED the one history that is made.
+// TestServers does the same with processes, a server of others as bucket, SIGSTOP, SIGKILL, and a proxy before each machine. Nothing
+// repeats such a history, so it comes second. There a put that is refused with ErrFenced may be so or not: a directory that leads again
+// offers what it has.
+//
+// TAKE_OVERS sets how many take-overs there are at least, STELE_SEED the one history that is made, and SERVER_TAKE_OVERS how many there
+// are on each server. Servers of others are found as package s3test says.
 package linear

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -201,6 +203,29 @@ func TestLag(t *testing.T) {
 		}
 		mustClose(t, d)
 	})
+}
+
+// What the system refuses though the device has room, by a quota or a limit of the process, is reported until a commit is made.
+func TestHealthOfARefusal(t *testing.T) {
+	for _, cause := range []error{syscall.EDQUOT, syscall.EFBIG} {
+		inj := faultfs.NewInjector()
+		d, err := disk.Open("store", disk.Options{LowSpace: -1, DiskReserve: -1}.In(disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustPut(t, d, "t", 1, saver.ValueOf("v"))
+		inj.Set(faultfs.Rule{Op: faultfs.OpWriteAt, Err: errors.Join(syscall.ENOSPC, cause), Sticky: true})
+		if err := put(d, "t", 2, saver.ValueOf("v")); !errors.Is(err, fault.ErrDiskFull) || !errors.Is(err, cause) {
+			t.Errorf("%v: %v", cause, err)
+		}
+		if h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleRefused); len(h.Problems) == 1 && !errors.Is(h.Problems[0].Err, cause) {
+			t.Errorf("the cause is lost: %+v", h.Problems[0])
+		}
+		inj.Set()
+		mustPut(t, d, "t", 3, saver.ValueOf("v"))
+		wantHealth(t, d, metrics.StatusOK)
+		mustClose(t, d)
+	}
 }
 
 // A background flush that fails, and the log that grows for it, are reported.

@@ -451,3 +451,56 @@ func TestTeam(t *testing.T) {
 		t.Errorf("said:\n%s", strings.Join(said, "\n"))
 	}
 }
+
+func delegate(m model.Model, refund tool.Tool) (tool.Tool, error) {
+	clerk, err := agent.New(m, agent.Options{
+		Name: "clerk", System: "You refund orders.", Tools: []tool.Tool{refund},
+		Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"refund": {}}})},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return schema.Tool("delegate", "Gives the clerk a task.", func(ctx context.Context, in struct{ Task string }) (string, error) {
+		res, err := clerk.Invoke(ctx, pregel.Inside(), agent.Say(in.Task))
+		if err != nil {
+			return "", err // it may ask: return what you get
+		}
+		list, err := agent.Messages(res.Map())
+		if err != nil {
+			return "", err
+		}
+		return list[len(list)-1].Text(), nil
+	})
+}
+
+// TestDelegate: the question of an agent that a tool runs is answered from outside, in the form that the page has for HTTP,
+// and no model is asked twice.
+func TestDelegate(t *testing.T) {
+	refunds := 0
+	refund := tool.Must(schema.Tool("refund", "", func(context.Context, struct{ Order string }) (string, error) {
+		refunds++
+		return "refunded", nil
+	}))
+	inner := model.NewScripted(model.Calls(message.ToolCall{Name: "refund", ID: "1", Args: map[string]any{"Order": "7"}}), model.Text("Order 7 is refunded."))
+	ask, err := delegate(inner, refund)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := model.NewScripted(model.Calls(message.ToolCall{Name: "delegate", ID: "1", Args: map[string]any{"Task": "Refund order 7."}}), model.Text("Done."))
+	g, err := agent.New(outer, agent.Options{Tools: []tool.Tool{ask}, Graph: graph.Options{Saver: memory.New(memory.Options{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := g.Invoke(t.Context(), pregel.Thread("t"), agent.Say("It broke."))
+	if err != nil || len(res.Interrupts) != 1 || refunds != 0 {
+		t.Fatalf("%v, %v, %d refunds", res, err, refunds)
+	}
+	approved := map[string]any{"decisions": []any{map[string]any{"type": "approve"}}}
+	if res, err = g.Invoke(t.Context(), pregel.Thread("t"), pregel.Command{Resume: approved}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := agent.Messages(res.Map())
+	if err != nil || list[2].Text() != "Order 7 is refunded." || list[3].Text() != "Done." || refunds != 1 || len(inner.Requests()) != 2 || len(outer.Requests()) != 2 {
+		t.Errorf("%v, %v, %d refunds, %d and %d requests", list, err, refunds, len(inner.Requests()), len(outer.Requests()))
+	}
+}
