@@ -5,13 +5,13 @@
 # target that ran no input does not count, and the one that ran the fewest is named: it may
 # be too slow to find anything.
 #
-#   FUZZTIME   how long each target runs         (default 4s)
+#   FUZZTIME   how long each target runs         (default 2s)
 #   FUZZCACHE  where the inputs it finds are kept (default: they are not)
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 . "$(git rev-parse --show-toplevel)/.ci/machine.sh"
 cd -- "$root"
-export work FUZZTIME=${FUZZTIME:-4s}
+export work FUZZTIME=${FUZZTIME:-2s}
 export FUZZCACHE=${FUZZCACHE:-$work/fuzzed} # what it found before runs first, and can take all the time
 
 # targets prints the directory and the name of each target.

@@ -174,11 +174,7 @@ func (c *crashes) explore(v *life, o crashfs.Options, every int) {
 // exploreFrom is explore without the crashes before the log was opened.
 func (c *crashes) exploreFrom(start int, v *life, o crashfs.Options, every int) {
 	c.t.Helper()
-	step := 1
-	if race.Enabled {
-		step = 2
-	}
-	for cut := start; cut <= v.fs.Len(); cut += step {
+	for cut := start; cut <= v.fs.Len(); cut += race.Every {
 		files, acked := v.at(cut)
 		for s := range v.fs.States(cut, o) {
 			key := fmt.Sprint(s.Fingerprint(), files, acked, v.refusing(cut), cut == v.fs.Len())
@@ -437,7 +433,7 @@ func TestCrash(t *testing.T) {
 				o.Random = max(1, 12/heavy) * scale
 				o.MaxTorn = max(2, 16/heavy) * scale
 				o.MaxSingle = max(2, 12/heavy) * scale
-				c.exploreFrom(start, v, o, max(4, seldom*(40+2*min(sc.heavy, 30))/scale))
+				c.exploreFrom(start, v, o, max(4, seldom*(40+2*min(sc.heavy, 30))/scale/race.Every))
 				t.Logf("%d crash states (%d within a recovery), %d distinct disks; %d with a torn tail, %d copies",
 					c.checked, c.second, len(c.distinct), c.torn, c.copies)
 				if c.torn == 0 || c.second == 0 || c.copies == 0 {

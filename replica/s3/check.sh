@@ -24,11 +24,11 @@ if [ "${1:-}" = liar ]; then
 	export STELE_S3MOCK_JAR=$work/s3mock/s3mock-$s3mock-exec.jar
 	servers+='|S3Mock'
 fi
-go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-15m}" -run "Test($servers)\$" -v . >"$work/buckets.out" 2>&1 || {
+go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-40m}" -run "Test($servers)\$" -v . >"$work/buckets.out" 2>&1 || {
 	cat -- "$work/buckets.out"
 	exit 1
 }
-(cd -- ../../test/linear && go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-15m}" -run 'TestServers/(versitygw|moto)' -v .) >>"$work/buckets.out" 2>&1 || {
+(cd -- ../../test/linear && go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-40m}" -run 'TestServers/(versitygw|moto)' -v .) >>"$work/buckets.out" 2>&1 || {
 	cat -- "$work/buckets.out"
 	exit 1
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
@@ -62,7 +63,7 @@ func TestEraseBesideAListing(t *testing.T) {
 // TestEraseAfterBrokenCompaction: what a compaction wrote before it was cancelled, or
 // before the power failed, is erased too.
 func TestEraseAfterBrokenCompaction(t *testing.T) {
-	for at := 1; ; at++ {
+	for at := 1; ; at += race.Every {
 		mem, opts := vfs.NewMem(vfs.MemOptions{WindowsRules: true}), eraseOptions()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -91,7 +92,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 	from := fs.Len()
 	must(t, s.Compact(t.Context()))
 	states := 0
-	for cut := from; cut <= fs.Len(); cut += 2 {
+	for cut := from; cut <= fs.Len(); cut += 2 * race.Every {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
@@ -105,7 +106,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash states of a compaction", states)
-	if states < 50 {
+	if states < 50/race.Every {
 		t.Errorf("%d crash states of a compaction", states)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -22,7 +23,7 @@ func TestEraseCrashStates(t *testing.T) {
 	must(t, s.Erase(t.Context(), v.id))
 	to := fs.Len()
 	var states, before, resumed, done int
-	for cut := from; cut <= to; cut++ {
+	for cut := from; cut <= to; cut += race.Every {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()

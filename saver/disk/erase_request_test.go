@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
@@ -225,7 +226,7 @@ func TestEraseRequestCrashStates(t *testing.T) {
 	must(t, s.EraseRequest(t.Context(), w.req))
 	to := fs.Len()
 	var states, before, part, resumed, done int
-	for cut := from; cut <= to; cut++ {
+	for cut := from; cut <= to; cut += race.Every {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()

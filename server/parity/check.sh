@@ -26,4 +26,4 @@ export STELE_CLIENTS_NODE=${STELE_CLIENTS_NODE:-$work/clients.node}
 }
 export STELE_LANGGRAPH_VENV=${STELE_LANGGRAPH_VENV:-$work/langgraph.venv}
 environment "$STELE_LANGGRAPH_VENV" -r "$root/server/studio/testdata/langgraph/requirements.txt"
-STELE_CLIENTS_REQUIRED=1 go test -count=1 -timeout "${TEST_TIMEOUT:-15m}" -v -run TestClients .
+STELE_CLIENTS_REQUIRED=1 go test -count=1 -timeout "${TEST_TIMEOUT:-40m}" -v -run TestClients .

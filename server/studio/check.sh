@@ -17,4 +17,4 @@ diff -r dist "$work/studio.dist" || {
 }
 export STELE_LANGGRAPH_VENV=${STELE_LANGGRAPH_VENV:-$work/langgraph.venv}
 environment "$STELE_LANGGRAPH_VENV" -r testdata/langgraph/requirements.txt
-STELE_REQUIRE_BROWSER=1 STELE_AXE=$work/studio.web/node_modules/axe-core/axe.min.js go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-15m}" .
+STELE_REQUIRE_BROWSER=1 STELE_AXE=$work/studio.web/node_modules/axe-core/axe.min.js go test -count=1 -vet=off -timeout "${TEST_TIMEOUT:-40m}" .

@@ -108,7 +108,7 @@ func (m *mutant) testKey() string { return fmt.Sprint(m.pkg, m.test, m.env) }
 // what does not come any more.
 func (b *bench) limit(m *mutant) time.Duration {
 	if took, known := b.took[m.testKey()]; known {
-		return min(b.timeout, 20*time.Second+10*took)
+		return min(b.timeout, 10*time.Second+10*took)
 	}
 	return b.timeout
 }
