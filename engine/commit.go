@@ -94,12 +94,13 @@ func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, 
 	if err != nil {
 		return err
 	}
+	last := e.log.LastLSN()
 	err = e.log.Commit(ctx, &tx.record)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
 	if err != nil {
-		e.noteRefusal(err)
+		e.noteRefusal(err, last)
 		return err
 	}
 	e.nudge()
@@ -181,9 +182,10 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		}
 		txs, records = append(txs, tx), append(records, &tx.record)
 	}
+	last := e.log.LastLSN()
 	n, err := e.log.CommitAll(ctx, records)
 	if err != nil {
-		e.noteRefusal(err)
+		e.noteRefusal(err, last)
 	} else {
 		err = refused
 	}
@@ -259,9 +261,6 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 	}
 	e.Index.Apply(c)
-	if e.refusal.Load() != nil {
-		e.refusal.Store(nil)
-	}
 	e.noteChanged(func(yield func(string)) {
 		for _, r := range batch {
 			for _, p := range r.User.(*Tx).partitions.list {

@@ -54,10 +54,10 @@ type Engine struct {
 	commits                           Latency
 	valueBytes                        atomic.Int64
 	poisonNoted                       atomic.Bool
-	refusal                           atomic.Pointer[error] // of the last commit, by the system; nil: it was made
-	lockLost                          atomic.Pointer[error] // see ownsDir
-	isOpen                            atomic.Bool           // see stillWanted
-	workErr, compactErr               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
+	refusal                           atomic.Pointer[refusal] // the last one of a commit, by the system
+	lockLost                          atomic.Pointer[error]   // see ownsDir
+	isOpen                            atomic.Bool             // see stillWanted
+	workErr, compactErr               atomic.Pointer[error]   // of the last turn of worker and compactor; nil if it succeeded
 }
 
 // Report says what Open found.

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 )
@@ -24,13 +25,20 @@ func (e *Engine) noteLowSpace(free int64) {
 	}
 }
 
+// refusal is an error of the system for a commit. Health tells of it as long as last, the last record when the call
+// began, is the last one still: whatever is made later, or was made beside it, shows that commits are not all refused.
+type refusal struct {
+	err  error
+	last base.LSN
+}
+
 // noteRefusal is noteWriteError for a commit. What the system refused for another reason than a full device, which
-// Health sees itself, Health tells of until the next commit is made.
-func (e *Engine) noteRefusal(err error) {
+// Health sees itself, is kept for Health.
+func (e *Engine) noteRefusal(err error, last base.LSN) {
 	limited := errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) // these match ENOSPC too
 	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, fault.ErrDiskFull)
 	if vfs.Refused(err) && (limited || !full) && !errors.Is(err, fault.ErrPoisoned) {
-		e.refusal.Store(&err)
+		e.refusal.Store(&refusal{err, last})
 	}
 	e.noteWriteError(err)
 }

@@ -76,8 +76,8 @@ func (e *Engine) Health() metrics.Health {
 	e.replica.judge(&h)
 	e.follower.judge(&h)
 	e.judgeSpace(&h, err)
-	if refused := e.refusal.Load(); refused != nil && h.Status != metrics.StatusFailed { // else the reason stands there already
-		addProblem(&h, metrics.TroubleRefused, metrics.StatusDegraded, *refused, "the last commit was refused: %v", *refused)
+	if r := e.refusal.Load(); r != nil && r.last == e.log.LastLSN() && h.Status != metrics.StatusFailed { // else the reason stands there already
+		addProblem(&h, metrics.TroubleRefused, metrics.StatusDegraded, r.err, "the last commit was refused: %v", r.err)
 	}
 	if e.log != nil {
 		e.judgeWork(&h)

@@ -3,7 +3,9 @@ package ops
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,22 +209,32 @@ func TestLag(t *testing.T) {
 
 // What the system refuses though the device has room, by a quota or a limit of the process, is reported until a commit is made.
 func TestHealthOfARefusal(t *testing.T) {
-	for _, cause := range []error{syscall.EDQUOT, syscall.EFBIG} {
+	for cause, op := range map[error]faultfs.Op{ // a full log needs a new file
+		errors.Join(syscall.ENOSPC, syscall.EDQUOT):          faultfs.OpWriteAt,
+		errors.Join(syscall.ENOSPC, syscall.EFBIG):           faultfs.OpWriteAt,
+		errors.Join(fault.ErrTooManyFiles, syscall.EMFILE):   faultfs.OpCreate,
+		errors.Join(fs.ErrPermission, error(syscall.EACCES)): faultfs.OpCreate,
+	} {
 		inj := faultfs.NewInjector()
-		d, err := disk.Open("store", disk.Options{LowSpace: -1, DiskReserve: -1}.In(disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}))
+		d, err := disk.Open("store", disk.Options{LowSpace: -1, DiskReserve: -1, LogFileSize: 64 << 10}.In(disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustPut(t, d, "t", 1, saver.ValueOf("v"))
-		inj.Set(faultfs.Rule{Op: faultfs.OpWriteAt, Err: errors.Join(syscall.ENOSPC, cause), Sticky: true})
-		if err := put(d, "t", 2, saver.ValueOf("v")); !errors.Is(err, fault.ErrDiskFull) || !errors.Is(err, cause) {
+		inj.Set(faultfs.Rule{Op: op, Err: cause, Sticky: true})
+		full := make([]byte, 40<<10)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(full) // it does not fail
+		for n := 2; err == nil && n < 300; n++ {
+			err = put(d, "t", n, saver.ValueOf(full))
+		}
+		if !errors.Is(err, cause) {
 			t.Errorf("%v: %v", cause, err)
 		}
 		if h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleRefused); len(h.Problems) == 1 && !errors.Is(h.Problems[0].Err, cause) {
 			t.Errorf("the cause is lost: %+v", h.Problems[0])
 		}
 		inj.Set()
-		mustPut(t, d, "t", 3, saver.ValueOf("v"))
+		mustPut(t, d, "t", 301, saver.ValueOf("v"))
 		wantHealth(t, d, metrics.StatusOK)
 		mustClose(t, d)
 	}
