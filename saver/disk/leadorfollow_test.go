@@ -324,6 +324,7 @@ func TestLeadOrFollowEnds(t *testing.T) {
 
 // TestServeThatHangs: a machine that is to lead, and whose serve does not return, does not keep another one from leading.
 func TestServeThatHangs(t *testing.T) {
+	const patience = time.Minute
 	sim, root := buckettest.NewSim(nil), t.TempDir()
 	type role struct {
 		name  string
@@ -332,7 +333,7 @@ func TestServeThatHangs(t *testing.T) {
 	roles, ended, hang := make(chan role, 10), make(chan string, 10), make(chan struct{})
 	run := func(name string) (stop func()) {
 		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error)
+		done := make(chan error, 1)
 		r := disk.Replica{Mode: replica.Sync, Bucket: sim.Client(name), TTL: 300 * time.Millisecond, Interval: 10 * time.Millisecond, PointEvery: time.Hour}
 		go func() {
 			done <- disk.LeadOrFollow(ctx, filepath.Join(root, name), disk.Options{Replica: r}, func(ctx context.Context, s *disk.Saver) error {
@@ -348,9 +349,16 @@ func TestServeThatHangs(t *testing.T) {
 				return nil
 			})
 		}()
-		return func() { cancel(); <-done }
+		return func() {
+			t.Helper()
+			cancel()
+			select {
+			case <-done:
+			case <-time.After(patience):
+				t.Fatalf("%q has not ended in %v", name, patience)
+			}
+		}
 	}
-	const patience = time.Minute
 	next := func(want role) {
 		t.Helper()
 		for late := time.After(patience); ; {
