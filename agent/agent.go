@@ -53,8 +53,9 @@ const (
 // The nodes of an agent. Those of middleware have the names "<middleware>.before_agent",
 // "<middleware>.before_model", "<middleware>.after_model" and "<middleware>.after_agent".
 const (
-	NodeModel = "model"
-	NodeTools = "tools"
+	NodeModel  = "model"
+	NodeTools  = "tools"
+	NodeDirect = "direct" // decides whether calls that ran together end an agent that has tools that are ReturnDirect, and AfterAgent hooks
 )
 
 // DefaultRecursionLimit is the number of supersteps that LangChain gives an agent. Set it in

@@ -66,7 +66,13 @@ func (a *agent) connect(b *graph.Builder) {
 	switch {
 	case a.hasTools():
 		b.Conditional(exit.name, "next", a.afterModel(to), to.model, NodeTools, to.end)
-		b.Conditional(NodeTools, "next", a.afterTools(to), a.endsOfTools(to)...)
+		ends := a.endsOfTools(to)
+		if to.end != graph.End && slices.ContainsFunc(a.tools, isDirect) {
+			b.Node(NodeDirect, func(context.Context, any) (any, error) { return nil, nil })
+			b.Conditional(NodeDirect, "next", a.afterDirect(to), to.end, graph.End)
+			ends = append(ends, NodeDirect)
+		}
+		b.Conditional(NodeTools, "next", a.afterTools(to), ends...)
 	case a.opts.Response.asTools():
 		b.Conditional(exit.name, "next", untilAnswer(to), to.model, to.end)
 	default:
@@ -375,7 +381,9 @@ func untilAnswer(to destinations) graph.Path {
 	}
 }
 
-// afterTools is the path behind the tools.
+// afterTools is the path behind the tools. Each task of a superstep takes it, and sees its own answer alone of those that
+// are given beside it. So one that ran beside others does not end an agent that has AfterAgent hooks, but goes to
+// NodeDirect: the model may be asked beside it, and the hooks would run twice.
 func (a *agent) afterTools(to destinations) graph.Path {
 	return func(ctx context.Context, state any) (any, error) {
 		s, err := stateOf(state)
@@ -386,35 +394,58 @@ func (a *agent) afterTools(to destinations) graph.Path {
 		if err != nil || asked == nil {
 			return to.model, err
 		}
-		failed := false
-		ran := map[string]string{} // the tool that answered a call, which may be another than it named
-		for _, m := range answers {
-			if a.byName[m.Name] != nil {
-				ran[m.ToolCallID] = m.Name
-			}
-			if a.opts.Response.has(m.Name) && m.Status != message.StatusError {
-				return to.end, nil
-			}
-			failed = failed || m.Status == message.StatusError
-		}
-		if failed || unanswered(ctx, answers) { // the model should correct it, even if the tool is ReturnDirect
-			return to.model, nil
-		}
-		some, all := false, true
-		for _, c := range asked.ToolCalls {
-			name, ok := ran[c.ID]
-			if !ok {
-				name = c.Name
-			}
-			if t := a.byName[name]; t != nil {
-				some, all = true, all && isDirect(t)
-			}
-		}
-		if some && all {
+		if slices.ContainsFunc(answers, func(m message.Message) bool { return a.opts.Response.has(m.Name) && m.Status != message.StatusError }) {
 			return to.end, nil
 		}
-		return to.model, nil
+		switch sends, own, err := pregel.Sent(ctx); {
+		case !a.endsDirectly(asked, answers) || unanswered(ctx, answers): // the model should correct it, even if the tool is ReturnDirect
+			return to.model, nil
+		case err == nil && own >= 0 && len(sends) > 1 && to.end != graph.End:
+			return NodeDirect, nil
+		}
+		return to.end, nil
 	}
+}
+
+// afterDirect is the path behind NodeDirect, which sees all answers. Where one is missing, failed, or is not that of a
+// tool that is ReturnDirect, its task has gone to the model.
+func (a *agent) afterDirect(to destinations) graph.Path {
+	return func(_ context.Context, state any) (any, error) {
+		s, err := stateOf(state)
+		if err != nil {
+			return nil, err
+		}
+		asked, answers, err := lastCalls(s)
+		if err != nil || asked == nil || len(waiting(asked, answers)) > 0 || !a.endsDirectly(asked, answers) {
+			return graph.End, err
+		}
+		return to.end, nil
+	}
+}
+
+// endsDirectly reports whether the tools that a message called are all ReturnDirect, and no answer is an error. A call that
+// has no answer is taken for one of the tool it names, which answered.
+func (a *agent) endsDirectly(asked *message.Message, answers []message.Message) bool {
+	ran := map[string]string{} // the tool that answered a call, which may be another than it named
+	for _, m := range answers {
+		if m.Status == message.StatusError {
+			return false
+		}
+		if a.byName[m.Name] != nil {
+			ran[m.ToolCallID] = m.Name
+		}
+	}
+	some, all := false, true
+	for _, c := range asked.ToolCalls {
+		name, ok := ran[c.ID]
+		if !ok {
+			name = c.Name
+		}
+		if t := a.byName[name]; t != nil {
+			some, all = true, all && isDirect(t)
+		}
+	}
+	return some && all
 }
 
 // unanswered reports whether the task behind which ctx is ran a call that has no answer: a middleware may leave it without
