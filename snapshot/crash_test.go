@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 )
@@ -149,7 +150,7 @@ func TestManifestCrash(t *testing.T) {
 	for _, adversarial := range []bool{false, true} {
 		h := newHistory(t, seed)
 		o := crashfs.Options{Seed: seed, Random: want / h.fs.Len(), MaxTorn: 9, Adversarial: adversarial}
-		for cut := 2; cut <= h.fs.Len(); cut++ { // from the durable directory on
+		for cut := 2; cut <= h.fs.Len(); cut += race.Every { // from the durable directory on
 			states, none := h.allowed(cut)
 			first := true
 			for s := range h.fs.States(cut, o) {
@@ -167,7 +168,7 @@ func TestManifestCrash(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash states, %d more during recovery, %d distinct (SEED=%d)", total, deep, len(seen), seed)
-	if len(seen) < 500 {
+	if len(seen) < 500/race.Every {
 		t.Errorf("only %d distinct states", len(seen))
 	}
 }
@@ -331,7 +332,7 @@ func TestManifestFullInPlace(t *testing.T) {
 	refused, poisoned, states := 0, 0, 0
 	for _, halves := range []int{0, 1, 2} {
 		for _, more := range []int{1, 4} {
-			for room := 2; ; room++ {
+			for room := 2; ; room += race.Every {
 				h := &history{fs: crashfs.New()}
 				if err := errors.Join(h.fs.MkdirAll(testDir), h.fs.SyncDir("/")); err != nil {
 					t.Fatal(err)

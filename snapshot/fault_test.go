@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
 )
@@ -185,7 +186,7 @@ func TestManifestFaults(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		for _, cause := range []error{errFault, errNoRoom, errMany, errMayNot} {
 			for i, after := range []bool{false, true, false} {
-				for n := 1; ; n++ {
+				for n := 1; ; n += race.Every {
 					mem := newMem(t, vfs.MemOptions{})
 					if existing {
 						m := mustCreate(t, mem)
