@@ -42,6 +42,9 @@ type Migration struct {
 	// Packet changes the argument with which a packet was sent to a node, by the name that the node has
 	// now: plain data. Nil changes none.
 	Packet func(node string, arg any) (any, error)
+	// Question changes a question that waits for an answer: what it shows, plain data, and the schema of its answer. Its ID
+	// stays, and so do answers that were given. When the node runs again, it asks as its body now does. Nil changes none.
+	Question func(q Interrupt) (Interrupt, error)
 	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of
 	// such a node, a question, a failure, what it wrote or the state of a graph inside, is refused with
 	// ErrUnknownNode: the task is another one now. So is one where a node is left to run whose name another one
@@ -426,16 +429,20 @@ func (st *migrating) pending(g *Graph, m *Migration) error {
 			w.Channel = branchPrefix + cmp.Or(st.renames(m)[node], node)
 		}
 		isWrite := isStateKey(w.Channel) && !isSpecial(w.Channel) && m.Write != nil && !g.isDelta(g.newName(w.Channel))
-		if !isWrite && w.Channel != chTasks {
+		isQuestion := w.Channel == chInterrupt && m.Question != nil
+		if !isWrite && !isQuestion && w.Channel != chTasks {
 			continue
 		}
 		x, err := w.Value.Any()
 		if err != nil {
 			return fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
 		}
-		if w.Channel == chTasks {
+		switch {
+		case isQuestion:
+			x, err = questions(m, x)
+		case w.Channel == chTasks:
 			x, err = st.packet(m, x)
-		} else {
+		default:
 			w.Channel, x, err = m.Write(w.Channel, x)
 		}
 		if err == nil {
@@ -446,6 +453,23 @@ func (st *migrating) pending(g *Graph, m *Migration) error {
 		}
 	}
 	return nil
+}
+
+// questions changes the questions with which a task waits. Waits for an instant or a signal are none.
+func questions(m *Migration, stored any) ([]Interrupt, error) {
+	list := slices.Clone(answer.Interrupts(stored))
+	for i, q := range list {
+		if q.IsWait() {
+			continue
+		}
+		now, err := m.Question(q)
+		if err != nil {
+			return nil, fmt.Errorf("question %s: %w", q.ID, err)
+		}
+		now.ID = q.ID
+		list[i] = now
+	}
+	return list, nil
 }
 
 // encoded is a value as it would be stored.

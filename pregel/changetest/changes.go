@@ -1,6 +1,7 @@
 package changetest
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type program struct {
 type plan struct {
 	names  map[string]string // present names of nodes; "-" for one that is gone
 	asks   string            // the node that asks; "" is ask
+	words  string            // what it asks; "" is "send it?"
 	breaks []string          // breakpoints before nodes
 	fields []graph.Field
 	joined []string // what ship waits for; nil: price and ask
@@ -84,7 +86,7 @@ func newer[S, P any](p plan) maker {
 					case node == "body" && p.body != nil:
 						err = p.body(ctx)
 					case name == asks || node == "body":
-						_, err = pregel.AskFor[string](ctx, "send it?")
+						_, err = pregel.AskFor[string](ctx, cmp.Or(p.words, "send it?"))
 					}
 					return nil, err
 				})
@@ -380,5 +382,11 @@ var changes = []change{
 	migrating[state, parcelOther]("another argument, with a migration", pregel.Migration{Packet: func(_ string, arg any) (any, error) {
 		return parcelOther{SKU: 7}, nil
 	}}),
+	{"other words of a question", newer[state, parcel](plan{words: "may it go?"}), nil},
+	{"other words of a question, with a migration", newer[state, parcel](plan{words: "may it go?", version: "new", migrations: []pregel.Migration{
+		{From: "old", To: "new", Name: "other words of a question, with a migration", Question: func(q pregel.Interrupt) (pregel.Interrupt, error) {
+			q.Value = "may it go?"
+			return q, nil
+		}}}}), nil},
 	{"rename a node inside", newer[state, parcel](plan{inner: innerOf[inside]("approve")}), nil},
 }

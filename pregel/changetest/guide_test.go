@@ -22,6 +22,7 @@ var guideRows = map[string][]string{
 	"change the nodes of a join, add an edge that joins before a node": {"one more for a join", "no join", "one more way to a node"},
 	"move a breakpoint":                                               {"a breakpoint more", "a breakpoint in place of a question"},
 	"move a question to another node":                                 {"the question in another node"},
+	"change what a question shows, or the schema of its answer":       {"other words of a question", "other words of a question, with a migration"},
 	"change the input of a worker or of a node that gets packets":     {"an argument more", "another argument", "another argument, with a migration"},
 	"change the waits of a body, or their order":                      {"another order of waits", "no waits"},
 	"change the type of a signal":                                     {"another type of a signal"},

@@ -13,7 +13,7 @@ import (
 // Migrate is a Migration of the state of a typed graph, for Options.Migrations: f makes the state of
 // version to of that of version from. Old and New are structs as in For; what a thread has not stored is
 // zero. A field of New that is zero and was not stored stays so. Keys of Old that New does not have are
-// gone, and keys of neither stay as they are. Set Write, Packet and Nodes of the result for
+// gone, and keys of neither stay as they are. Set Write, Packet, Question and Nodes of the result for
 // what else is stored. An older state that is no Old, or a New that cannot be stored, fails the migration.
 func Migrate[Old, New any](from, to string, f func(old Old) (New, error)) pregel.Migration {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
