@@ -414,14 +414,23 @@ func answersOf(writes []write) (answers []write) {
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
+	var asked []Interrupt // what t waits for besides
 	var refused *AnswerError
-	if errors.As(err, &refused) && refused.again != nil {
-		record = append([]write{{chInterrupt, answer.AskedAgain(l.pos.pending, t.id, *refused.again, refused.stale)}}, record...)
-	} else if without, had := l.pos.storedWaits(t); had { // else it would seem to sleep
-		record = append([]write{{chInterrupt, without}}, record...)
+	without, slept := l.pos.storedWaits(t)
+	switch {
+	case errors.As(err, &refused) && refused.again != nil:
+		asked = answer.AskedAgain(l.pos.pending, t.id, *refused.again, refused.stale)
+	case slept:
+		asked = without
+	}
+	if len(asked) > 0 {
+		record = append([]write{{chInterrupt, asked}}, record...)
 	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
+	if slept && len(asked) == 0 { // else it would seem to sleep; for savers' lists it counts that this is behind the error
+		record = append(record, write{chInterrupt, asked})
+	}
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	// The body, or a graph inside, was changed and cannot go on. That does not count as a failure.
 	lacks := errors.Is(err, ErrUnknownNode) || errors.Is(err, ErrCallMismatch)

@@ -271,11 +271,21 @@ func (f *fixture) run(g *pregel.Graph, input any, questions, waits int, opts ...
 	return res
 }
 
+// state is the thread's. The saver lists it with its status; to a saver, a thread that sleeps waits.
 func (f *fixture) state(g *pregel.Graph) *pregel.StateSnapshot {
 	f.t.Helper()
 	snap, err := g.GetState(f.t.Context(), pregel.Thread("t"))
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	for info, err := range f.s.Threads(f.t.Context(), saver.ThreadQuery{Prefix: "t"}) {
+		is := snap.Status
+		if is == saver.StatusSleeping {
+			is = saver.StatusWaiting
+		}
+		if err != nil || info.ThreadID == "t" && info.Status != is {
+			f.t.Fatalf("thread %s is listed as %s, and is %s: %v", info.ThreadID, info.Status, snap.Status, err)
+		}
 	}
 	return snap
 }

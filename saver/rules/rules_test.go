@@ -39,6 +39,9 @@ func TestStatusOf(t *testing.T) {
 		{"failed", goesOn, []WriteCall{fail}, saver.StatusFailed}, {"then succeeded", goesOn, []WriteCall{fail, write}, saver.StatusUnfinished},
 		{"an answered task failed", goesOn, []WriteCall{ask, answer, {TaskID: "a", Resume: true, Error: true}}, saver.StatusFailed},
 		{"failed while another waits", goesOn, []WriteCall{fail, askB}, saver.StatusWaiting},
+		{"a question refused its answer", goesOn, []WriteCall{ask, answer, NewWriteCall("a", []string{saver.ChannelInterrupt, saver.ChannelError})}, saver.StatusWaiting},
+		{"failed after a sleep", goesOn, []WriteCall{ask, NewWriteCall("a", []string{saver.ChannelError, saver.ChannelInterrupt})}, saver.StatusFailed},
+		{"to a handler after a sleep", goesOn, []WriteCall{ask, NewWriteCall("a", []string{saver.ChannelError, saver.ChannelInterrupt, ChannelErrorSource})}, saver.StatusUnfinished},
 
 		{"at a breakpoint", &saver.Note{Next: []string{"n"}, Stop: saver.StopBreakpoint}, nil, saver.StatusWaiting},
 		{"past it", &saver.Note{Next: []string{"n"}, Stop: saver.StopBreakpoint}, []WriteCall{write}, saver.StatusUnfinished},

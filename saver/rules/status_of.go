@@ -18,7 +18,7 @@ const ChannelErrorSource = "__error_source_node__"
 // WriteCall has the parts of one PutWrites call that StatusOf needs.
 type WriteCall struct {
 	TaskID    string
-	Interrupt bool // it has a write on ChannelInterrupt
+	Interrupt bool // it has a write on ChannelInterrupt, before any on ChannelError
 	Resume    bool // it has a write on ChannelResume
 	Error     bool // it has a write on ChannelError, and no error handler takes over
 	Stopped   bool // it says that the run stopped, and waits
@@ -32,7 +32,7 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 	for _, channel := range channels {
 		switch channel {
 		case saver.ChannelInterrupt:
-			c.Interrupt = true
+			c.Interrupt = !c.Error
 		case saver.ChannelResume:
 			c.Resume = true
 		case saver.ChannelError:
@@ -55,7 +55,8 @@ func NewWriteCall(taskID string, channels []string) WriteCall {
 // if it has none, given the calls that wrote against the checkpoint, in commit order.
 //
 // A task waits if its last write is an interrupt and no resume value came from outside since
-// then. An interrupt in one call with the values that answered earlier interrupts of the
+// then. An interrupt before an error in one call is a question that refused its answer, and waits; one behind an
+// error says that the task no longer waits for anything. An interrupt in one call with the values that answered earlier interrupts of the
 // task is a new one. A task failed if it wrote an error and no output; with output, a later
 // attempt succeeded. A thread of which one task waits and another failed is waiting, because
 // an answer lets it go on.

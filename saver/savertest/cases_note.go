@@ -144,6 +144,15 @@ var noteCases = []testCase{
 		e.write(at(3), "task", saver.ChannelInterrupt, "ask")
 		e.status(saver.StatusWaiting, "g")
 	}},
+	{id: "note", name: "a failure ends what its task waits for", fn: func(e *env) {
+		e.put(step{id: id(1), note: goesOn("n")})
+		e.write(at(1), "task", saver.ChannelInterrupt, "sleeps")
+		e.status(saver.StatusWaiting, "g", "n")
+		e.write(at(1), "task", saver.ChannelError, "failed", saver.ChannelInterrupt, []any{})
+		e.status(saver.StatusFailed, "g", "n")
+		e.write(at(1), "task", saver.ChannelInterrupt, "the question that refused its answer", saver.ChannelError, "refused")
+		e.status(saver.StatusWaiting, "g", "n")
+	}},
 	{id: "note", name: "why a run stops", fn: func(e *env) {
 		e.put(step{id: id(1), note: &saver.Note{Graph: "g", Next: []string{"n"}, Stop: saver.StopBreakpoint}})
 		e.status(saver.StatusWaiting, "g", "n")
