@@ -278,7 +278,10 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	if a.opts.System != "" {
 		r.System = message.System(a.opts.System)
 	}
-	d := &door{state: state}
+	d, err := modelDoor(ctx)
+	if err != nil {
+		return nil, err
+	}
 	res, err := a.wrapModel(d)(context.WithValue(ctx, doorKey{}, d), r)
 	if err != nil {
 		return nil, err
@@ -288,17 +291,19 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	}
 	messages := res.Messages
 	if message.Validate(list, message.Rules{}) != nil {
-		if whole, err := isWhole(ctx, list); err != nil {
+		stored, err := Messages(d.state)
+		if err != nil {
 			return nil, err
-		} else if whole {
+		}
+		if reflect.DeepEqual(list, stored) { // a Send can bring the model a part of it, or another
 			if messages, err = message.Add(repaired, noted(messages, notes)); err != nil {
 				return nil, err
 			}
 			messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 		}
 	}
-	update := append(lapse(pregel.Pairs{{Key: KeyMessages, Value: messages}}, state), a.asks(d)...)
-	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not be taken for a new one
+	update := append(lapse(pregel.Pairs{{Key: KeyMessages, Value: messages}}, d.state), a.asks(d)...)
+	if res.Response != nil || a.opts.Response != nil || d.state[KeyResponse] != nil { // an old answer must not be taken for a new one
 		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
 	}
 	out := []any{pregel.Command{Update: update}}
@@ -314,19 +319,27 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	return out, nil
 }
 
-// isWhole reports whether a list is the conversation of the thread: a Send can bring the model a part of it,
-// or another.
-func isWhole(ctx context.Context, list []message.Message) (bool, error) {
+// modelDoor is the door of a call of the model.
+func modelDoor(ctx context.Context) (*door, error) {
 	input, err := pregel.ReadState(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	state, err := stateOf(input)
+	sends, own, err := pregel.Sent(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	stored, err := Messages(state)
-	return err == nil && reflect.DeepEqual(list, stored), err
+	d := &door{}
+	for i, s := range sends {
+		if s.Node == NodeModel && i != own {
+			d.beside++
+			if own < 0 || i < own {
+				d.before++
+			}
+		}
+	}
+	d.state, err = stateOf(input)
+	return d, err
 }
 
 // checkAnswer finds an answer of the model with which the agent would end without one: no message, or
@@ -349,13 +362,15 @@ func (a *agent) checkAnswer(res ModelResponse) error {
 }
 
 // saysNothing reports whether an answer has no words, no calls and nothing else but thoughts, and the provider gives no
-// reason for that.
+// reason for that. Who says that there are calls, or that there is more to come, gives none.
 func saysNothing(m *message.Message) bool {
 	if len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 || strings.TrimSpace(m.Text()) != "" {
 		return false
 	}
 	for _, key := range []string{"finish_reason", "stop_reason", "done_reason", "status", "prompt_feedback"} {
-		if v := m.ResponseMetadata[key]; v != nil && v != "" {
+		switch m.ResponseMetadata[key] {
+		case nil, "", "tool_calls", "function_call", "tool_use", "pause_turn", "MALFORMED_FUNCTION_CALL", "in_progress", "queued":
+		default:
 			return false
 		}
 	}
@@ -394,12 +409,15 @@ func noted(list []message.Message, notes []string) []message.Message {
 	return list
 }
 
-// named is an answer whose calls have ids that no call in the state has. The model may have been asked
-// with a part of the conversation.
+// named is an answer whose calls have ids that no call in the state has, and which has the id of no message in it: it would
+// take the place of that. The model may have been asked with a part of the conversation.
 func named(state map[string]any, answer message.Message) (message.Message, error) {
 	list, err := Messages(state)
 	if err != nil {
 		return answer, err
+	}
+	if slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
+		answer.ID = ""
 	}
 	list, _ = message.Repair(list, message.Rules{})
 	list, _ = message.Repair(append(slices.Clip(list), answer), message.Rules{Open: true})

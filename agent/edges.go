@@ -137,14 +137,26 @@ func (a *agent) hookNode(n node, hook Hook, kind string) func(ctx context.Contex
 		case kind == "after_model" && !wasAsked(state) && own != JumpTools:
 			kept = unasked + own
 		}
-		if kept == own {
+		// The model was not asked yet: a structured answer is that of a run before, unless the hook gives one.
+		stale := own == JumpEnd && strings.HasPrefix(kind, "before_") && state[KeyResponse] != nil && !slices.ContainsFunc(rest, answers)
+		if kept == own && !stale {
 			return out, nil
+		}
+		if stale {
+			rest = append(rest, pregel.Command{Update: pregel.Pairs{{Key: KeyResponse}}})
 		}
 		if kept != "" {
 			rest = append(rest, pregel.Command{Update: pregel.Pairs{{Key: KeyJump, Value: string(kept)}}})
 		}
 		return rest, nil
 	}
+}
+
+// answers reports whether a Command of a hook gives a structured answer.
+func answers(part any) bool {
+	c, _ := part.(pregel.Command)
+	pairs, _ := pregel.PairsOf(c.Update)
+	return slices.ContainsFunc(pairs, func(p pregel.Pair) bool { return p.Key == KeyResponse })
 }
 
 // jumpsOf returns the jump of a hook's output, and the output without it. It is an error to jump where
@@ -352,7 +364,9 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		}
 		asked, left, err := a.left(state)
 		switch {
-		case err != nil || asked == nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0:
+		case err == nil && asked == nil: // somebody took the answer out
+			return to.model, nil
+		case err != nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0:
 			return to.end, err
 		case len(left) > 0:
 			return tool.Send(NodeTools, left), nil
@@ -435,7 +449,7 @@ func (a *agent) endsDirectly(asked *message.Message, answers []message.Message) 
 			ran[m.ToolCallID] = m.Name
 		}
 	}
-	some, all := false, true
+	some, all := false, len(asked.InvalidToolCalls) == 0 // the model should make those again
 	for _, c := range asked.ToolCalls {
 		name, ok := ran[c.ID]
 		if !ok {

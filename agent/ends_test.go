@@ -53,6 +53,8 @@ func TestEnds(t *testing.T) {
 	}}
 	summary := agent.Summarize(agent.Summary{Model: model.NewScripted(model.Text(" "), model.Text("")), Triggers: []agent.Trigger{{Messages: 1}}, Keep: agent.Trigger{Tokens: 1}, Retry: agent.Retry{Retries: 1, Delay: -1}})
 	panics := tool.Must(tool.New("echo", "", object, func(context.Context, text) (string, error) { panic("oh") }))
+	called, paused := message.AI(""), message.AI("")
+	called.ResponseMetadata, paused.ResponseMetadata = map[string]any{"finish_reason": "tool_calls"}, map[string]any{"stop_reason": "pause_turn"}
 	closed := message.AI("")
 	closed.ResponseMetadata = map[string]any{"finish_reason": "content_filter"}
 
@@ -84,6 +86,8 @@ func TestEnds(t *testing.T) {
 		"a text after a tool":                 {with(echoes, nil), []model.Answer{model.Calls(echo("1", "x")), model.Text("done")}, "done", nil, 2, ""},
 		"nothing, for a reason":               {with(echoes, nil), []model.Answer{say(closed)}, "", nil, 1, ""},
 		"nothing, for no reason":              {with(echoes, nil), []model.Answer{model.Text("")}, "", one(model.ErrNoAnswer), 1, ""},
+		"nothing, and calls that are not":     {with(echoes, nil), []model.Answer{say(called)}, "", one(model.ErrNoAnswer), 1, ""},
+		"nothing, and more to come":           {with(echoes, nil), []model.Answer{say(paused)}, "", one(model.ErrNoAnswer), 1, ""},
 		"white space":                         {with(nil, nil), []model.Answer{model.Text(" \n")}, "", one(model.ErrNoAnswer), 1, ""},
 		"thoughts alone":                      {with(echoes, nil), []model.Answer{say(thoughts)}, "", one(model.ErrNoAnswer), 1, ""},
 		"nothing in place of a form":          {with(nil, form), []model.Answer{model.Text("")}, "", one(model.ErrNoAnswer), 1, ""},
@@ -109,6 +113,7 @@ func TestEnds(t *testing.T) {
 		"a tool that ends":                    {with(direct, nil), []model.Answer{model.Calls(final)}, "end", nil, 1, ""},
 		"a tool that ends, and fails":         {with(direct, nil), []model.Answer{model.Calls(bad), model.Calls(final)}, "end", nil, 2, ""},
 		"one that ends, one that is not":      {with(direct, nil), []model.Answer{model.Calls(final, message.ToolCall{Name: "nope", ID: "2"}), model.Text("so")}, "so", nil, 2, ""},
+		"one that ends, one unread":           {with(direct, nil), []model.Answer{say(both(final, unread("echo", "c9"))), model.Text("so")}, "so", nil, 2, ""},
 		"a tool that fails":                   {with(tools([]string{"fail"}), nil), []model.Answer{model.Calls(message.ToolCall{Name: "fail", ID: "1", Args: map[string]any{"text": "x"}})}, "", func(err error) bool { return errors.As(err, new(*Boom)) }, 1, ""},
 		"a tool that panics":                  {with([]tool.Tool{panics}, nil), []model.Answer{model.Calls(echo("1", "x"))}, "", func(err error) bool { return errors.As(err, new(*pregel.PanicError)) }, 1, ""},
 		"calls without end":                   {with(echoes, nil), slices.Repeat([]model.Answer{model.Calls(echo("1", "x"))}, 20), "", func(err error) bool { return errors.As(err, new(*pregel.RecursionError)) }, 10, ""},
@@ -180,4 +185,48 @@ func TestEnds(t *testing.T) {
 func both(c message.ToolCall, m message.Message) message.Message {
 	m.ToolCalls = []message.ToolCall{c}
 	return m
+}
+
+// TestSummaryIsWhole: a summary that is cut off, withheld, or a call, takes the place of no conversation.
+func TestSummaryIsWhole(t *testing.T) {
+	because := func(key string, reason any) message.Message {
+		m := message.AI("## Goal\nThe person wan")
+		m.ResponseMetadata = map[string]any{key: reason}
+		return m
+	}
+	for name, bad := range map[string]message.Message{
+		"cut off, OpenAI": because("finish_reason", "length"), "cut off, Anthropic": because("stop_reason", "max_tokens"), "cut off, Google": because("finish_reason", "MAX_TOKENS"),
+		"filtered": because("finish_reason", "content_filter"), "refused": because("stop_reason", "refusal"), "a call": message.AI("Let me", echo("1", "x")),
+	} {
+		for _, second := range []model.Answer{{Message: bad}, model.Text("Nuts make the person ill.")} {
+			short := agent.Summarize(agent.Summary{Model: model.NewScripted(model.Answer{Message: bad}, second), Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1}, Retry: agent.Retry{Retries: 1, Delay: -1}})
+			g := must(agent.New(model.NewScripted(model.Text("done")), agent.Options{Middleware: []agent.Middleware{short}, Graph: graph.Options{Saver: newStore()}}))
+			err := invoke(g, map[string]any{"messages": []message.Message{message.Human("I am allergic to nuts"), message.AI("ok"), message.Human("Cook!")}})
+			if whole := second.Message.Text() != bad.Text(); whole && err != nil || !whole && (!errors.Is(err, model.ErrNoAnswer) || len(head(g)) != 3) {
+				t.Errorf("%s: %v, %q", name, err, stored(g))
+			}
+		}
+	}
+}
+
+// TestAnswerThatIsTakenOut: where an update takes out the message whose call a person was asked about, the model answers
+// what is there now.
+func TestAnswerThatIsTakenOut(t *testing.T) {
+	for name, update := range map[string]func(list []message.Message) []message.Message{
+		"all": func([]message.Message) []message.Message {
+			return []message.Message{message.Remove(message.RemoveAllID), message.Human("What time is it?")}
+		},
+		"the call": func(l []message.Message) []message.Message {
+			return []message.Message{message.Remove(l[1].ID), message.Human("What time is it?")}
+		},
+	} {
+		m, w := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("Noon.")), &wiped{ran: map[string]string{}}
+		g := must(agent.New(m, agent.Options{Tools: []tool.Tool{w.tool()}, Graph: graph.Options{Saver: newStore()},
+			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"wipe": {}}})}}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+		c := pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Reject}}}, Update: map[string]any{"messages": update(head(g))}}
+		if _, err := g.Invoke(ctx, pregel.Thread("1"), c); err != nil || len(m.Requests()) != 2 || len(w.ran) > 0 {
+			t.Errorf("%s: %v, ends with %q", name, err, stored(g))
+		}
+	}
 }

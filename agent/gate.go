@@ -48,6 +48,8 @@ type door struct {
 	decided map[decidedKey]Decision // while the call runs, also if it is tried again
 	counted map[*toolLimit]bool
 	asks    int // of the model
+	before  int // nodes of the model that Sends of the superstep run, before this one
+	beside  int // such nodes, but for this one
 }
 
 type decidedKey struct {
@@ -108,6 +110,9 @@ func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (an
 		} else if err != nil {
 			return nil, err
 		}
+		if out, err = withOwnID(ctx, out, list); err != nil {
+			return nil, err
+		}
 		update, err := a.late(d)
 		if err != nil {
 			return nil, err
@@ -124,6 +129,28 @@ func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (an
 		}
 		return out, nil
 	}
+}
+
+// withOwnID is what a call returned, whose answer does not take the place of another message: a tool may give each answer the
+// same id, as one that comes from a cache. Those of the calls beside it are not known, so then it has none of its own.
+func withOwnID(ctx context.Context, out any, list []message.Message) (any, error) {
+	sends, _, err := pregel.Sent(ctx)
+	switch x := out.(type) {
+	case message.Message:
+		if len(sends) > 1 || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == x.ID }) {
+			x.ID = ""
+		}
+		return x, err
+	case []any:
+		x = slices.Clone(x)
+		for i := range x {
+			if x[i], err = withOwnID(ctx, x[i], list); err != nil {
+				return nil, err
+			}
+		}
+		return x, err
+	}
+	return out, err
 }
 
 // runsBeside reports whether another task of the superstep runs a call: of several that do, the one that

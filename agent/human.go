@@ -134,7 +134,7 @@ const keyEdited = "hitl_edited_tool_calls"
 // starts, because it was changed or came another way, a question about it is asked then. Of several
 // AskPerson, each under a Name of its own, each asks, and all have to let a call run; one that asks
 // after an edit asks about the edited call. A WrapTool may change the arguments of a call that was
-// approved, but not its tool.
+// approved, but not its tool. A Command that answers and changes a call by its Update decides the changed call.
 func AskPerson(o Review) Middleware {
 	h := &human{o}
 	if h.Prefix == "" {

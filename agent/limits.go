@@ -132,7 +132,7 @@ func (a *agent) mayAsk(d *door) (text string, err error) {
 		if m.limit == nil {
 			continue
 		}
-		if text, err = m.limit.over(d.state, d.asks); err != nil {
+		if text, err = m.limit.over(d.state, d.before+d.asks); err != nil {
 			return "", &stopError{d, err}
 		} else if text != "" {
 			return text, nil
@@ -142,13 +142,15 @@ func (a *agent) mayAsk(d *door) (text string, err error) {
 	return "", nil
 }
 
-// asks is the update by the calls of the model that its node made, but for one.
+// asks is the update by the calls of the model that its node made, but for one, which the hook behind it counts. Of several
+// nodes of a superstep the first counts one for each other.
 func (a *agent) asks(d *door) (update pregel.Pairs) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	more := d.asks - 1 + d.beside
 	for _, m := range a.opts.Middleware {
-		if m.limit != nil && d.asks > 1 {
-			update = append(update, m.limit.counted(d.state, d.asks-1)...)
+		if m.limit != nil && more > 0 && d.before == 0 {
+			update = append(update, m.limit.counted(d.state, more)...)
 		}
 	}
 	return update

@@ -184,3 +184,33 @@ func TestLimitOfRepeatedCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestModelLimitOfSends: a limit of the model's calls holds for those that Sends make, one after the other and together,
+// whatever state they bring.
+func TestModelLimitOfSends(t *testing.T) {
+	say := func(context.Context, model.Request) (model.Answer, error) { return model.Text("done"), nil }
+	s := pregel.Send{Node: agent.NodeModel, Arg: agent.Say("hi")}
+	for name, c := range map[string]struct {
+		limit agent.Limit
+		gotos []any
+		asked int
+	}{
+		"one by one":          {agent.Limit{Thread: 1}, []any{s, s, s}, 1},
+		"one by one, stop":    {agent.Limit{Thread: 2, Exceeded: agent.Stop}, []any{s, s, s}, 2},
+		"together":            {agent.Limit{Run: 2}, []any{[]pregel.Send{s, s, s}}, 3},
+		"together, and again": {agent.Limit{Thread: 4}, []any{[]pregel.Send{s, s, s}, s}, 4},
+		"together, cut":       {agent.Limit{Thread: 3}, []any{[]pregel.Send{s, s, s}, s}, 3},
+	} {
+		m := model.NewScriptedFunc(say)
+		g := must(agent.New(m, agent.Options{Graph: graph.Options{Saver: newStore()}, Middleware: []agent.Middleware{agent.LimitModelCalls(c.limit)}}))
+		must(0, invoke(g, agent.Say("hi")))
+		for _, to := range c.gotos {
+			if err := invoke(g, pregel.Command{Goto: to}); err != nil && !errors.As(err, new(*agent.LimitError)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := len(m.Requests()); n != c.asked {
+			t.Errorf("%s: the model was asked %d times, want %d", name, n, c.asked)
+		}
+	}
+}

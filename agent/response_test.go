@@ -194,3 +194,39 @@ func TestResponseRetry(t *testing.T) {
 		}
 	}
 }
+
+// TestResponseOfARunBefore: a run that ends before the model is asked has no structured answer of a run before, unless a hook
+// gives one.
+func TestResponseOfARunBefore(t *testing.T) {
+	leave := func(update map[string]any) agent.Hook {
+		first := true
+		return func(context.Context, map[string]any) (any, error) {
+			if first {
+				first = false
+				return nil, nil
+			}
+			return update, nil
+		}
+	}
+	over := map[string]any{agent.KeyJump: agent.JumpEnd}
+	cached := map[string]any{agent.KeyJump: agent.JumpEnd, agent.KeyResponse: map[string]any{"name": "Rome"}}
+	end := []agent.Jump{agent.JumpEnd}
+	for name, c := range map[string]struct {
+		m    agent.Middleware
+		want any
+	}{
+		"a limit":                 {agent.LimitModelCalls(agent.Limit{Thread: 1}), nil},
+		"before the model":        {agent.Middleware{Name: "m", Jumps: end, BeforeModel: leave(over)}, nil},
+		"before the agent":        {agent.Middleware{Name: "m", Jumps: end, BeforeAgent: leave(over)}, nil},
+		"before the model, given": {agent.Middleware{Name: "m", Jumps: end, BeforeModel: leave(cached)}, "Rome"},
+		"before the agent, given": {agent.Middleware{Name: "m", Jumps: end, BeforeAgent: leave(cached)}, "Rome"},
+	} {
+		m := model.NewScripted(model.Calls(message.ToolCall{Name: "City", ID: "1", Args: map[string]any{"name": "Oslo"}}))
+		g := must(agent.New(m, agent.Options{Middleware: []agent.Middleware{c.m}, Response: &agent.Response{Forms: cities}, Graph: graph.Options{Saver: newStore()}}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("The capital of Norway?")))
+		res := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("The capital of Italy?")))
+		if got, _ := agent.ResponseOf[map[string]any](res.Map()); got["name"] != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

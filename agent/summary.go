@@ -227,7 +227,8 @@ func whole(list []message.Message, cut int) int {
 	return end
 }
 
-// write asks the model for a summary. An empty one is an error: it would replace the conversation.
+// write asks the model for a summary. One that is empty, cut off, or something else is an error: it would replace the
+// conversation.
 func (o *Summary) write(ctx context.Context, list []message.Message) (string, error) {
 	first := 0 // these are always included: system messages, and the earlier summary
 	for first < len(list) && (list[first].Type == message.TypeSystem || isSummary(list[first])) {
@@ -249,12 +250,34 @@ func (o *Summary) write(ctx context.Context, list []message.Message) (string, er
 	var text string
 	_, err = o.Retry.try(ctx, func() error {
 		answer, err := model.Collect(ctx, o.Model, model.Request{Messages: []message.Message{message.Human(prompt)}})
-		if text = strings.TrimSpace(answer.Text()); err == nil && text == "" {
+		text = strings.TrimSpace(answer.Text())
+		switch reason := unfinished(&answer); {
+		case err != nil:
+		case text == "":
 			err = fmt.Errorf("%w: the summary is empty", model.ErrNoAnswer)
+		case len(answer.ToolCalls)+len(answer.InvalidToolCalls) > 0:
+			err = fmt.Errorf("%w: the summary has calls of tools", model.ErrNoAnswer)
+		case reason != "":
+			err = fmt.Errorf("%w: the summary is not whole: its reason to end is %q", model.ErrNoAnswer, reason)
 		}
 		return err
 	})
 	return text, err
+}
+
+// unfinished is why a provider says that an answer is not what the model had to say; "" if it does not.
+func unfinished(m *message.Message) string {
+	for _, key := range []string{"finish_reason", "stop_reason", "done_reason", "status"} {
+		switch reason, _ := m.ResponseMetadata[key].(string); strings.ToLower(reason) {
+		case "length", "max_tokens", "model_context_window_exceeded", "content_filter", "refusal", "safety", "recitation", "blocklist",
+			"prohibited_content", "spii", "pause_turn", "incomplete", "failed", "cancelled":
+			return reason
+		}
+	}
+	if m.AdditionalKwargs["refusal"] != nil {
+		return "refusal"
+	}
+	return ""
 }
 
 // isSummary reports whether Summarize made a message.

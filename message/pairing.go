@@ -17,6 +17,7 @@ import (
 //   - JSON can say its arguments: it has no NaN and no infinite number, which Python's JSON reads and writes.
 //   - Behind each AI message come the answers to its calls, exactly one to each, before anything else.
 //   - No answer lacks its call.
+//   - No message is a Remove: LangGraph stores one that follows a removal of all.
 //   - No call is a block of type "tool_use" alone, and no answer a block of type "tool_result" of a person's
 //     message: Anthropic has calls and answers in them, and other providers do not see them. A tool message may
 //     be one such block, of its own call.
@@ -36,15 +37,21 @@ type Rules struct {
 	Open bool
 }
 
+// isRemoval is the Reason of a PairingError about no call.
+const isRemoval = "is a removal, which is no message for a model"
+
 // PairingError: a conversation that providers refuse; see Rules.
 type PairingError struct {
 	At     int    // the message
-	CallID string // the call that it is about
+	CallID string // the call that it is about; "" if it is about none
 	Reason string
 }
 
 // Error names the message, the call and the reason.
 func (e *PairingError) Error() string {
+	if e.Reason == isRemoval {
+		return fmt.Sprintf("message %d %s", e.At, e.Reason)
+	}
 	return fmt.Sprintf("message %d: tool call %q %s", e.At, e.CallID, e.Reason)
 }
 
@@ -56,6 +63,9 @@ func Validate(list []Message, r Rules) error {
 	asked := 0
 	first := func() string { return calls[slices.IndexFunc(calls, func(c call) bool { return open[c.id] })].id }
 	for i, m := range list {
+		if m.Type == TypeRemove {
+			return &PairingError{At: i, Reason: isRemoval}
+		}
 		if lone := m.loneCalls(); len(lone) > 0 {
 			id, _ := lone[0]["id"].(string)
 			return &PairingError{i, id, "is a block alone"}
@@ -145,6 +155,10 @@ func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 		at.answered++
 	}
 	for _, m := range list {
+		if m.Type == TypeRemove {
+			note("left out the removal of message %q", m.ID)
+			continue
+		}
 		if m.Type == TypeTool {
 			if id, stray := m.strayResult(); stray {
 				note("made content of the answer to tool call %q in that to tool call %q", id, m.ToolCallID)

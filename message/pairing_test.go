@@ -354,3 +354,15 @@ func TestRepairStrayResults(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRepairRemovals: a removal that another program has stored is no message for a model.
+func TestRepairRemovals(t *testing.T) {
+	list := []message.Message{message.Human("hi"), message.Remove("1"), message.AI("a")}
+	if err := message.Validate(list, message.Rules{}); err == nil || err.Error() != "message 1 is a removal, which is no message for a model" {
+		t.Error(err)
+	}
+	got, notes := message.Repair(list, message.Rules{})
+	if words(got) != "hi a" || !slices.Equal(notes, []string{`left out the removal of message "1"`}) || message.Validate(got, message.Rules{}) != nil {
+		t.Errorf("%q, %q", words(got), notes)
+	}
+}

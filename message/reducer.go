@@ -114,21 +114,31 @@ func add(left, right []Message, newID func() string) (List, error) {
 		}
 	}
 	at := make(map[string]int, len(merged)+len(named))
+	twin := map[int]int{} // the place before of the same id: LangGraph can have stored two
 	for i := range merged {
+		if before, twice := at[merged[i].ID]; twice {
+			twin[i] = before
+		}
 		at[merged[i].ID] = i
 	}
 	removed := map[int]bool{}
+	remove := func(i int, is bool) {
+		removed[i] = is
+		for before, twice := twin[i]; twice; before, twice = twin[before] {
+			removed[before] = is
+		}
+	}
 	for _, m := range named {
 		i, known := at[m.ID]
 		ifThere := m.Type == TypeRemove && m.AdditionalKwargs[keyIfThere] == true
 		switch {
 		case known && m.Type == TypeRemove:
-			removed[i] = true
+			remove(i, true)
 			if ifThere {
 				delete(at, m.ID)
 			}
 		case known:
-			delete(removed, i)
+			remove(i, false)
 			merged[i] = m
 		case m.Type == TypeRemove && cleared, ifThere: // it is not there
 		case m.Type == TypeRemove:

@@ -90,3 +90,17 @@ func TestAddKeepsIDsApart(t *testing.T) {
 		t.Errorf("%d updates were refused", refused)
 	}
 }
+
+// TestAddToTwins: of messages that LangGraph has stored under one id a removal takes out all, as it does there.
+func TestAddToTwins(t *testing.T) {
+	ai := func(id, s string) message.Message { return message.Message{Type: message.TypeAI, ID: id, Content: s} }
+	left := []message.Message{ai("1", "a"), ai("1", "b"), ai("2", "x"), ai("1", "c")}
+	got, err := message.Add(left, []message.Message{message.Remove("1")})
+	if err != nil || len(got) != 1 || got[0].ID != "2" {
+		t.Errorf("%v, %v", got, err)
+	}
+	got, err = message.Add(left, []message.Message{message.Remove("1"), ai("1", "new")})
+	if err != nil || len(got) != 4 || got[3].Text() != "new" || got[0].Text() != "a" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -33,7 +33,7 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
 	}
-	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels), order: b.schema.stored()}
+	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels), order: b.schema.stored(), langGraph: o.LangGraph}
 	c.add(Start, channel.Ephemeral[any](channel.Guarded))
 	if err := c.attachNodes(); err != nil {
 		return nil, err
@@ -67,13 +67,14 @@ func (b *Builder) stored(keys []string) []string {
 
 // compiler makes the engine's nodes and channels from a Builder.
 type compiler struct {
-	b        *Builder
-	names    []string // nodes in order
-	nodes    map[string]*pregel.Node
-	channels map[string]channel.Channel
-	order    []string
-	drawn    []pregel.Edge
-	deferred map[string]bool
+	b         *Builder
+	names     []string // nodes in order
+	nodes     map[string]*pregel.Node
+	channels  map[string]channel.Channel
+	order     []string
+	drawn     []pregel.Edge
+	deferred  map[string]bool
+	langGraph bool
 }
 
 func (c *compiler) add(name string, ch channel.Channel) {
@@ -86,7 +87,7 @@ func (c *compiler) add(name string, ch channel.Channel) {
 func (c *compiler) attachNodes() error {
 	b := c.b
 	start := &pregel.Node{Name: Start, Tags: []string{pregel.TagHidden}, Triggers: []string{Start}, Reads: pregel.One(Start),
-		Writers: []pregel.Writer{b.writer(b.stored(b.input))}}
+		Writers: []pregel.Writer{b.writer(b.stored(b.input), c.langGraph)}}
 	c.names, c.nodes[Start] = []string{Start}, start
 	c.deferred = map[string]bool{}
 	nodes := slices.Clone(b.nodes)
@@ -124,7 +125,7 @@ func (c *compiler) node(n *node) (*pregel.Node, error) {
 	}
 	c.add(branchTo+n.name, trigger)
 	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), CheckInput: n.check, Run: n.run,
-		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: cmp.Or(o.Timeout, b.defaults.Timeout),
+		Writers: []pregel.Writer{b.writer(b.schema.keys, c.langGraph)}, Retry: o.Retry, Cache: o.Cache, Timeout: cmp.Or(o.Timeout, b.defaults.Timeout),
 		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
 	if len(pn.Retry) == 0 {
 		pn.Retry = b.defaults.Retry

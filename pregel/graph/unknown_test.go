@@ -217,3 +217,28 @@ func TestUnknownGoto(t *testing.T) {
 		}
 	}
 }
+
+// TestNodesGoToNodes: a node that goes, or sends a packet, to a node that the graph does not have fails, also by the second
+// of several Commands; with LangGraph's ways the graph ends there.
+func TestNodesGoToNodes(t *testing.T) {
+	for _, langGraph := range []bool{false, true} {
+		for name, out := range map[string]any{
+			"goto":     pregel.Command{Goto: "nope"},
+			"gotos":    pregel.Command{Goto: []string{graph.End, "nope"}},
+			"packet":   pregel.Command{Goto: pregel.Send{Node: "nope"}},
+			"send":     &pregel.Send{Node: "nope"},
+			"commands": []any{map[string]any{"text": "y"}, pregel.Command{Goto: "nope"}},
+		} {
+			b := graph.New(graph.Key("text", channel.LastValue[string]()))
+			b.Node("a", func(context.Context, any) (any, error) { return out, nil }).Edge(graph.Start, "a")
+			g, err := b.Compile(graph.Options{LangGraph: langGraph})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = g.Invoke(t.Context(), pregel.Address{}, map[string]any{"text": "x"})
+			if langGraph && err != nil || !langGraph && (!errors.Is(err, pregel.ErrInvalidUpdate) || !strings.Contains(err.Error(), `"nope", which is no node`)) {
+				t.Errorf("LangGraph %v, %s: %v", langGraph, name, err)
+			}
+		}
+	}
+}

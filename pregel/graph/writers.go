@@ -9,8 +9,8 @@ import (
 )
 
 // writer makes the Writer of a node: it writes the updates in the output, and then where to
-// go.
-func (b *Builder) writer(keys []string) pregel.Writer {
+// go. With langGraph a Command or a Send may lead to a node that the graph does not have, and to nothing then.
+func (b *Builder) writer(keys []string, langGraph bool) pregel.Writer {
 	known := make(map[string]bool, len(keys))
 	for _, k := range keys {
 		known[k] = true
@@ -32,7 +32,7 @@ func (b *Builder) writer(keys []string) pregel.Writer {
 				return err
 			}
 		}
-		return control(w, output)
+		return control(w, output, func(node string) bool { return langGraph || b.find(node) != nil })
 	}
 }
 
@@ -177,19 +177,18 @@ func commandList(output any) ([]any, bool) {
 	return nil, false
 }
 
-// control follows the Sends and Commands in a node's output.
-func control(w *pregel.Writing, output any) error {
+// control follows the Sends and Commands in a node's output, to nodes that there are.
+func control(w *pregel.Writing, output any, there func(node string) bool) error {
 	switch x := deref(output).(type) {
 	case pregel.Send:
-		w.Send(x)
-		return nil
+		return goTo(w, x, there)
 	case pregel.Command:
-		return obey(w, x)
+		return obey(w, x, there)
 	}
 	list, _ := commandList(output)
 	for _, e := range list {
 		if c, ok := deref(e).(pregel.Command); ok {
-			if err := obey(w, c); err != nil {
+			if err := obey(w, c, there); err != nil {
 				return err
 			}
 		}
@@ -198,11 +197,11 @@ func control(w *pregel.Writing, output any) error {
 }
 
 // obey goes where a Command says, or passes it to the parent graph.
-func obey(w *pregel.Writing, c pregel.Command) error {
+func obey(w *pregel.Writing, c pregel.Command, there func(string) bool) error {
 	if c.Graph == pregel.Parent {
 		return &pregel.ParentCommandError{Command: c}
 	}
-	return goTo(w, c.Goto)
+	return goTo(w, c.Goto, there)
 }
 
 // destinations reads where to go: names, Sends, or a list of them.
@@ -218,19 +217,25 @@ func destinations(v any) []any {
 	return []any{v}
 }
 
-func goTo(w *pregel.Writing, v any) error {
-	switch x := v.(type) {
-	case nil:
+func goTo(w *pregel.Writing, v any, there func(node string) bool) error {
+	if v == nil {
 		return nil
-	case string: // no list of one
-		return goToNode(w, x)
 	}
 	for _, d := range destinations(v) {
 		switch x := deref(d).(type) {
 		case pregel.Send:
+			if !there(x.Node) {
+				return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("sends to %q, which is no node", x.Node)}
+			}
 			w.Send(x)
 		case string:
-			if err := goToNode(w, x); err != nil {
+			if x == End || x == "" {
+				continue
+			}
+			if !there(x) {
+				return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("goes to %q, which is no node", x)}
+			}
+			if err := w.Write(branchTo+x, nil); err != nil {
 				return err
 			}
 		default:
@@ -238,13 +243,6 @@ func goTo(w *pregel.Writing, v any) error {
 		}
 	}
 	return nil
-}
-
-func goToNode(w *pregel.Writing, name string) error {
-	if name == End || name == "" {
-		return nil
-	}
-	return w.Write(branchTo+name, nil)
 }
 
 // branchWriter makes the Writer of a conditional edge.
