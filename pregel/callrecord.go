@@ -1,6 +1,8 @@
 package pregel
 
 import (
+	"cmp"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -215,6 +218,68 @@ func (m *callsMade) checkEnd(t *task) error {
 	return &CallMismatchError{Node: t.name, Position: last.number + 1, Before: last.name}
 }
 
+// firstOf is the first recorded call of the body of t; "" if none is recorded.
+func (m *callsMade) firstOf(t *task) string {
+	if len(m.most) == 0 {
+		return ""
+	}
+	first := m.at[callPath(t.where(), 0).String()]
+	if len(first) == 0 {
+		return ""
+	}
+	return first[len(first)-1].name
+}
+
+// mayRun reports whether the task that runs this graph inside has run it there before, where something is stored: saved is
+// not that of another graph. Graphs without a name, or of one name, are told apart by their order alone. A node that is a graph is
+// known by its own name, and so is a history that outlives its superstep.
+func (r *runConfig) mayRun(saved *saver.Tuple) error {
+	if !r.nested() || r.policy.langGraph || r.saver == nil {
+		return nil
+	}
+	t, n := r.parent.task, r.parent.task.node
+	e := &CallMismatchError{Node: t.name, Position: r.nth + 1, Call: r.g.opts.Name, Graph: true}
+	switch {
+	case n != nil && n.IsGraph:
+	case saved == nil || saved.Note == nil || r.g.name == "" || r.g.opts.Checkpointing == Stable:
+		return nil
+	default:
+		if e.Before = saved.Note.Graph; e.Before == "" || e.Before == r.g.name {
+			return nil
+		}
+	}
+	step := r.parent.step.Get()
+	return step.ask(request{kind: reqInside, task: t, inside: e, stored: make(chan error, 1)})
+}
+
+// mayRunInside returns what is wrong with a graph that t runs. The node of t may be a graph that was a body: it does
+// not make the calls of that.
+func (l *loop) mayRunInside(t *task, e *CallMismatchError) error {
+	if e.Before == "" {
+		if e.Before, e.Graph = l.pos.calls.firstOf(t), false; e.Before == "" {
+			return nil
+		}
+	}
+	return e
+}
+
+// wasGraph reports whether a body that begins with a call was a graph when the run stopped: it has asked, and has no record
+// of a call, but a history of its own.
+func (l *loop) wasGraph(ctx context.Context, t *task, call string) error {
+	if t.node == nil || len(t.node.Subgraphs) > 0 || t.subgraphs.Load() > 0 || !l.pos.has[t.id] || l.pos.calls.firstOf(t) != "" {
+		return nil
+	}
+	was, err := getTuple(ctx, l.run.saver, saver.Config{ThreadID: l.run.thread, Namespace: t.ns})
+	if err != nil || was == nil {
+		return err
+	}
+	e := &CallMismatchError{Node: t.name, Position: 1, Call: call, Before: t.name}
+	if was.Note != nil {
+		e.Before = cmp.Or(was.Note.Graph, e.Before)
+	}
+	return e
+}
+
 // callSuffix ends the stored path of the n-th call of a body.
 func callSuffix(n int) string {
 	var b strings.Builder
@@ -350,6 +415,7 @@ type CallMismatchError struct {
 	Call     string // what the body calls now; "" if it ended without that call
 	Before   string // what it called there before; the same name if the input differs
 	Child    bool   // what is called is a Child, by its graph
+	Graph    bool   // what is called is a graph inside, by its name
 }
 
 // Error names node, position and both calls.
@@ -357,6 +423,8 @@ func (e *CallMismatchError) Error() string {
 	s := fmt.Sprintf("node %q: %v: call %d ", e.Node, ErrCallMismatch, e.Position)
 	if e.Child {
 		s = fmt.Sprintf("node %q: %v: child %d ", e.Node, ErrCallMismatch, e.Position)
+	} else if e.Graph {
+		s = fmt.Sprintf("node %q: %v: graph inside %d ", e.Node, ErrCallMismatch, e.Position)
 	}
 	switch e.Call {
 	case "":

@@ -130,9 +130,15 @@ func (j *judge) steps(ctx context.Context) error {
 	if err := j.place(prep, tasks, t.pending); err != nil {
 		return err
 	}
+	_, made := takeCalls(slices.Clone(t.pending))
 	for _, task := range tasks.order {
 		if len(task.writes) > 0 {
 			continue
+		}
+		if n := task.node; n != nil && n.IsGraph {
+			if before := made.firstOf(task); before != "" {
+				return breaks(StagePlace, task.name, "", &CallMismatchError{Node: task.name, Position: 1, Call: n.Subgraphs[0].opts.Name, Before: before})
+			}
 		}
 		if err := j.takes(task); err != nil {
 			return err

@@ -39,6 +39,8 @@ type Node struct {
 	// Subgraphs are the graphs that the body runs. They need naming only so that their
 	// state can be looked at.
 	Subgraphs []*Graph
+	// IsGraph says that Run runs the first of Subgraphs, and does nothing else.
+	IsGraph bool
 	// Targets are the nodes that Run may name in a Command, for drawing.
 	Targets []string
 

@@ -126,6 +126,9 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 	p.has, p.written, p.reapplied, p.sources = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string][]int{}
 	base := p.place
+	if err := p.run.mayRun(saved); err != nil {
+		return err
+	}
 	if p.threadState, err = p.run.g.load(ctx, p.run.saver, saved); err != nil || p.drops != nil {
 		return cmp.Or(err, p.drops)
 	}

@@ -52,6 +52,7 @@ const (
 	reqWait                         // a task has come to a wait
 	reqOver                         // the wait of a task, or below it, is over
 	reqBind                         // a task takes a signal, or the end of a child, or goes on without one
+	reqInside                       // a task runs a graph inside
 	reqFindChild                    // a task starts a child, and may have done so before
 	reqKeepChild                    // a task has started a child
 	reqExpose                       // a body exposes a value
@@ -78,6 +79,7 @@ type request struct {
 	now     bool // of reqRecord: see loop.recordCall
 	wait    *reached
 	child   *childStart
+	inside  *CallMismatchError // what would be wrong
 	exposed *exposed
 }
 
@@ -166,7 +168,7 @@ func (s *superstep) refuse(m request) {
 		m.reply <- t
 	case reqWake:
 		close(m.grant)
-	case reqStore, reqRecord, reqWait, reqOver, reqBind, reqFindChild, reqKeepChild, reqExpose:
+	case reqStore, reqRecord, reqWait, reqOver, reqBind, reqInside, reqFindChild, reqKeepChild, reqExpose:
 		m.stored <- errLoopPanicked
 	case reqYield:
 	}
@@ -267,6 +269,12 @@ func (s *superstep) handle(m request) {
 		m.stored <- guard(func() error { return s.l.bind(m.wait) })
 	case reqFindChild:
 		err := s.l.findChild(m.child)
+		if err != nil {
+			s.mismatched(m.task, err)
+		}
+		m.stored <- err
+	case reqInside:
+		err := s.l.mayRunInside(m.task, m.inside)
 		if err != nil {
 			s.mismatched(m.task, err)
 		}
@@ -522,6 +530,9 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	}
 	if l.run.recordsCalls() && !s.stopped && !l.pos.reruns() {
 		known, err := l.pos.calls.check(t)
+		if err == nil && !known && n == 0 {
+			err = l.wasGraph(s.ctx, caller, t.name)
+		}
 		if err != nil {
 			s.mismatched(caller, err)
 			t.done.resolve(nil, err)

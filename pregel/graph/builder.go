@@ -47,6 +47,7 @@ type node struct {
 	run     pregel.Func
 	opts    NodeOptions
 	handler bool                  // is an error handler
+	isGraph bool                  // see pregel.Node
 	onError string                // the name of its handler
 	check   func(input any) error // whether run takes an input; may be nil
 }
@@ -157,13 +158,17 @@ func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *B
 	}
 	o := lastOf(opts)
 	o.Subgraphs = append([]*pregel.Graph{g}, o.Subgraphs...)
-	return b.Node(name, func(ctx context.Context, input any) (any, error) {
+	b.Node(name, func(ctx context.Context, input any) (any, error) {
 		res, err := g.Invoke(ctx, pregel.Inside(), input)
 		if err != nil {
 			return nil, err
 		}
 		return b.since(input, res.Value), nil
 	}, o)
+	if n := b.find(name); n != nil {
+		n.isGraph = true
+	}
+	return b
 }
 
 // since returns the result of a graph inside as an update of the state that was its input: a value that

@@ -126,7 +126,7 @@ func (c *compiler) node(n *node) (*pregel.Node, error) {
 	c.add(branchTo+n.name, trigger)
 	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), CheckInput: n.check, Run: n.run,
 		Writers: []pregel.Writer{b.writer(b.schema.keys, c.langGraph)}, Retry: o.Retry, Cache: o.Cache, Timeout: cmp.Or(o.Timeout, b.defaults.Timeout),
-		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
+		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, IsGraph: n.isGraph, Targets: o.Targets}
 	if len(pn.Retry) == 0 {
 		pn.Retry = b.defaults.Retry
 	}

@@ -48,6 +48,9 @@ func refunds(t *testing.T, s saver.Saver, version string, question any, ms ...pr
 
 // inEuros changes a question in cents.
 func inEuros(q pregel.Interrupt) (pregel.Interrupt, error) {
+	if q.IsWait() {
+		return q, errors.New("a wait is no question")
+	}
 	if cents, ok := q.Value.(int64); ok {
 		q.Value, q.ResponseSchema = map[string]any{"euros": cents / 100}, map[string]any{"type": "string"}
 	}
