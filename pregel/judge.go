@@ -15,9 +15,10 @@ import (
 
 // verdict is what Preflight finds out about a thread, with its graphs inside.
 type verdict struct {
-	other   bool // another graph's
-	done    bool // nothing is left
+	other   string // the name of the graph that it belongs to, if that is another
+	done    bool   // nothing is left
 	begun   bool
+	begunAt map[string]bool // the nodes whose code had begun and runs again
 	version string
 	adapted map[string]bool
 	ignored map[string]bool
@@ -54,7 +55,7 @@ func breaksf(stage Stage, node, channel, format string, args ...any) error {
 
 // judgeThread judges a thread. An error is one of the saver's, which says nothing about the thread.
 func (g *Graph) judgeThread(ctx context.Context, s saver.Saver, t saver.ThreadInfo) (*verdict, error) {
-	v := &verdict{adapted: map[string]bool{}, ignored: map[string]bool{}}
+	v := &verdict{begunAt: map[string]bool{}, adapted: map[string]bool{}, ignored: map[string]bool{}}
 	saved, err := getTuple(ctx, s, saver.Config{ThreadID: t.ThreadID})
 	if err != nil && !errors.Is(err, saver.ErrCorrupt) || err == nil && saved == nil {
 		v.done = true // deleted meanwhile
@@ -66,7 +67,8 @@ func (g *Graph) judgeThread(ctx context.Context, s saver.Saver, t saver.ThreadIn
 	}
 	if n := saved.Note; n != nil {
 		v.version = n.Version
-		if v.other = n.Graph != "" && g.name != "" && n.Graph != g.name; v.other {
+		if n.Graph != "" && g.name != "" && n.Graph != g.name {
+			v.other = n.Graph
 			return v, nil
 		}
 	}
@@ -301,6 +303,12 @@ func (j *judge) place(prep *preparer, tasks *taskSet, pending []answer.Write) er
 	}
 	rest, made, _, _, _ := takeRecords(slices.Clone(pending))
 	j.v.begun = j.v.begun || len(made.at) > 0
+	for path := range made.at {
+		root, _ := rootOf(path)
+		if t := byPath[root]; t != nil && (statuses[t.id] == nil || !statuses[t.id].Finished) {
+			j.v.begunAt[j.label(t)] = true
+		}
+	}
 	for _, w := range rest {
 		s := statuses[w.TaskID]
 		if w.TaskID == nullTaskID || s == nil || !s.Finished && len(s.Interrupts) == 0 {
@@ -320,6 +328,7 @@ func (j *judge) place(prep *preparer, tasks *taskSet, pending []answer.Write) er
 		}
 		if len(s.Interrupts) > 0 {
 			j.v.begun = true
+			j.v.begunAt[j.label(t)] = true
 		}
 	}
 	outputs := outputsOf(rest)
@@ -332,6 +341,14 @@ func (j *judge) place(prep *preparer, tasks *taskSet, pending []answer.Write) er
 		}
 	}
 	return nil
+}
+
+// label names the node of a task, behind the namespace of a graph inside and a colon.
+func (j *judge) label(t *task) string {
+	if ns := recastNS(j.saved.Config.Namespace); ns != "" {
+		return ns + ":" + t.name
+	}
+	return t.name
 }
 
 // writeFits reports whether a write of a task that ended has a place.

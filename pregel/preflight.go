@@ -34,7 +34,7 @@ import (
 func (g *Graph) Preflight(ctx context.Context, s saver.Saver, q saver.ThreadQuery) (*PreflightReport, error) {
 	g.mustBe()
 	r := &PreflightReport{Graph: g.name, Version: g.version, Adapted: map[string]int{}, Ignored: map[string]int{}, Versions: map[string]int{},
-		Broken: []BrokenThread{}, Unnamed: g.unnamed("")}
+		Broken: []BrokenThread{}, Unnamed: g.unnamed(""), begunAt: map[string]int{}, others: map[string]int{}}
 	for _, in := range g.GetSubgraphs() {
 		r.Unnamed = append(r.Unnamed, in.Graph.unnamed(in.Namespace+":")...)
 	}
@@ -132,6 +132,9 @@ type PreflightReport struct {
 	// saver.ThreadQuery{Status: saver.StatusDone} as well.
 	Done       int `json:"done"`
 	OtherGraph int `json:"other_graph"`
+
+	// For String: by node, in how many threads its code runs again, and the threads of OtherGraph by their graph.
+	begunAt, others map[string]int
 }
 
 // Stage is what a thread breaks at.
@@ -199,15 +202,15 @@ func (r *PreflightReport) String() string {
 		}
 	}
 	name := cmp.Or(r.Graph, "the graph")
-	fmt.Fprintf(&b, "%s, version %s: %d threads\n", name, r.Version, r.Threads)
-	line(r.Unchanged, "go on unchanged")
+	fmt.Fprintf(&b, "%s, version %s: %s\n", name, r.Version, threads(r.Threads))
+	line(r.Unchanged, "%s on unchanged", agree(r.Unchanged, "goes", "go"))
 	for _, how := range slices.Sorted(maps.Keys(r.Adapted)) {
-		line(r.Adapted[how], "go on through %s", how)
+		line(r.Adapted[how], "%s on through %s", agree(r.Adapted[how], "goes", "go"), how)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Ignored)) {
-		line(r.Ignored[key], "go on without what is stored as %q", key)
+		line(r.Ignored[key], "%s on without what is stored as %q", agree(r.Ignored[key], "goes", "go"), key)
 	}
-	line(len(r.Broken), "break")
+	line(len(r.Broken), "%s", agree(len(r.Broken), "breaks", "break"))
 	alike := map[string][]BrokenThread{}
 	for _, t := range r.Broken {
 		kind := string(t.Stage)
@@ -232,22 +235,45 @@ func (r *PreflightReport) String() string {
 		}
 	}
 	if r.Begun > 0 {
-		fmt.Fprintf(&b, "not judged: the bodies of nodes that %d of these threads go on in\n", r.Begun)
+		fmt.Fprintf(&b, "not judged: what the code of these nodes does when it runs again: %s\n", threadsBy(r.begunAt, r.Begun))
 	}
 	if len(r.Unnamed) > 0 {
 		fmt.Fprintf(&b, "not judged: the reducers of %s, which have no name\n", strings.Join(r.Unnamed, ", "))
 	}
 	if r.OtherGraph > 0 {
-		fmt.Fprintf(&b, "not judged: %d threads of graphs with another name\n", r.OtherGraph)
+		fmt.Fprintf(&b, "not judged: the threads of graphs with another name: %s\n", threadsBy(r.others, r.OtherGraph))
 	}
 	return b.String()
+}
+
+// threadsBy are the names with the threads of each; a report that was read from JSON has no names.
+func threadsBy(by map[string]int, all int) string {
+	if len(by) == 0 {
+		return threads(all)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, threads(by[name])))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func threads(n int) string { return fmt.Sprintf("%d %s", n, agree(n, "thread", "threads")) }
+
+// agree is the word that goes with n.
+func agree(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // count adds the verdict on one thread.
 func (r *PreflightReport) count(v *verdict) {
 	switch {
-	case v.other:
+	case v.other != "":
 		r.OtherGraph++
+		r.others[v.other]++
 		return
 	case v.done:
 		r.Done++
@@ -261,6 +287,9 @@ func (r *PreflightReport) count(v *verdict) {
 	}
 	if v.begun {
 		r.Begun++
+	}
+	for node := range v.begunAt {
+		r.begunAt[node]++
 	}
 	for how := range v.adapted {
 		r.Adapted[how]++

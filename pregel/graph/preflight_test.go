@@ -118,7 +118,7 @@ decode, channel "size", field "Size": 4
     thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
     thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
     and 1 more
-not judged: the bodies of nodes that 8 of these threads go on in
+not judged: what the code of these nodes does when it runs again: approve (8 threads)
 `
 	text := r.String()
 	for _, b := range r.Broken {
@@ -149,6 +149,66 @@ not judged: the bodies of nodes that 8 of these threads go on in
 		if err != nil || r.OtherGraph != others || r.Threads != 12-others {
 			t.Errorf("as graph %q: %+v, %v", name, r, err)
 		}
+		if got := strings.Contains(r.String(), "not judged: the threads of graphs with another name: letters (12 threads)\n"); got != (others > 0) {
+			t.Errorf("as graph %q it says\n%s", name, r)
+		}
+	}
+}
+
+// TestPreflightOfOne: what a preflight of one thread says is in the singular, with the names of nodes that had asked or
+// called something, also inside, and of other graphs. A node that has ended does not run again, so it has no name.
+func TestPreflightOfOne(t *testing.T) {
+	type state struct {
+		Done []string `json:"done" state:"append"`
+	}
+	task := pregel.NewTask("task", func(context.Context, int) (int, error) { return 1, nil })
+	pays := func(then error) func(context.Context, *state) (graph.Update, error) {
+		return func(ctx context.Context, _ *state) (graph.Update, error) {
+			_, err := task.Call(ctx, 1)
+			return nil, errors.Join(err, then)
+		}
+	}
+	asks := func(ctx context.Context, _ *state) (graph.Update, error) {
+		_, err := pregel.AskFor[string](ctx, "go?")
+		return nil, err
+	}
+	inner := must(graph.For[state]().Node("ask", asks).Edge(graph.Start, "ask").Compile(graph.Options{}))
+	one := graph.For[state]().Node("pay", pays(nil)).Node("go", asks).Subgraph("in", inner.Untyped()).
+		Edge(graph.Start, "pay").Edge(graph.Start, "go").Edge(graph.Start, "in")
+	two := graph.For[state]().Node("pay", pays(errors.New("no"))).Edge(graph.Start, "pay")
+	for want, b := range map[string]*graph.StateBuilder[state]{"go (1 thread), in (1 thread), in:ask (1 thread)": one, "pay (1 thread)": two} {
+		s := inMemory()
+		compile := func(name string) *graph.Graph[state] {
+			return must(b.Compile(graph.Options{Name: name, Version: "1", Saver: s}))
+		}
+		if _, err := compile("one").Run(t.Context(), pregel.Thread("t"), state{}); (err != nil) != (b == two) {
+			t.Fatal(err)
+		}
+		want = "one, version 1: 1 thread\n        1  goes on unchanged\nnot judged: what the code of these nodes does when it runs again: " + want + "\n"
+		if r := must(compile("one").Preflight(t.Context(), nil, saver.ThreadQuery{})); r.String() != want {
+			t.Errorf("it says\n%s\nwant\n%s", r, want)
+		}
+		want = "two, version 1: 0 threads\nnot judged: the threads of graphs with another name: one (1 thread)\n"
+		if r := must(compile("two").Preflight(t.Context(), nil, saver.ThreadQuery{})); r.String() != want {
+			t.Errorf("it says\n%s\nwant\n%s", r, want)
+		}
+	}
+	var read pregel.PreflightReport
+	if err := json.Unmarshal([]byte(`{"graph": "one", "version": "1", "threads": 1, "adapted": {"alias a → b": 1}, "ignored": {"c": 1},
+		"broken": [{"thread": "t", "stage": "load"}], "begun": 1, "other_graph": 2}`), &read); err != nil {
+		t.Fatal(err)
+	}
+	const want = `one, version 1: 1 thread
+        1  goes on through alias a → b
+        1  goes on without what is stored as "c"
+        1  breaks
+load: 1
+    thread "t" (status unknown, version unknown): 
+not judged: what the code of these nodes does when it runs again: 1 thread
+not judged: the threads of graphs with another name: 2 threads
+`
+	if read.String() != want {
+		t.Errorf("a report that was read says\n%s\nwant\n%s", &read, want)
 	}
 }
 
