@@ -420,22 +420,23 @@ type CallMismatchError struct {
 
 // Error names node, position and both calls.
 func (e *CallMismatchError) Error() string {
-	s := fmt.Sprintf("node %q: %v: call %d ", e.Node, ErrCallMismatch, e.Position)
+	what, of := "call", ""
 	if e.Child {
-		s = fmt.Sprintf("node %q: %v: child %d ", e.Node, ErrCallMismatch, e.Position)
+		what, of = "child", "of graph "
 	} else if e.Graph {
-		s = fmt.Sprintf("node %q: %v: graph inside %d ", e.Node, ErrCallMismatch, e.Position)
+		what = "graph inside"
 	}
+	s := fmt.Sprintf("node %q: %v: %s %d ", e.Node, ErrCallMismatch, what, e.Position)
 	switch e.Call {
 	case "":
-		return s + fmt.Sprintf("was of %q, and is not made any more", e.Before)
+		return s + fmt.Sprintf("was %s%q, and is not made any more", of, e.Before)
 	case e.Before:
 		if e.Child {
 			return s + fmt.Sprintf("of graph %q has another input", e.Call)
 		}
 		return s + fmt.Sprintf("of %q has another input; TaskOptions.IgnoreInput allows that", e.Call)
 	}
-	return s + fmt.Sprintf("is of %q, and was of %q", e.Call, e.Before)
+	return s + fmt.Sprintf("is now %s%q, before it was %s%q", of, e.Call, of, e.Before)
 }
 
 // Is makes every CallMismatchError match ErrCallMismatch.

@@ -38,3 +38,16 @@ func TestUnfinishedErrorCountsQuestions(t *testing.T) {
 		}
 	}
 }
+
+func TestCallMismatchErrorTellsBothCalls(t *testing.T) {
+	for want, e := range map[string]pregel.CallMismatchError{
+		`call 1 is now "hold", before it was "reserve"`:               {Position: 1, Call: "hold", Before: "reserve"},
+		`call 2 was "reserve", and is not made any more`:              {Position: 2, Before: "reserve"},
+		`call 1 of "hold" has another input`:                          {Position: 1, Call: "hold", Before: "hold"},
+		`child 1 is now of graph "hold", before it was of graph "in"`: {Position: 1, Call: "hold", Before: "in", Child: true},
+	} {
+		if got := e.Error(); !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

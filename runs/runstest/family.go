@@ -549,7 +549,7 @@ func (f *family) again() {
 // changed: a body that was changed gets no other child's end.
 func (f *family) changed() {
 	for _, now := range []struct{ graph, in, want string }{
-		{"other", "sleep", `is of "other", and was of "child"`},
+		{"other", "sleep", `child 1 is now of graph "other", before it was of graph "child"`},
 		{"child", "sleep more", `of graph "child" has another input`},
 	} {
 		thread := now.graph
