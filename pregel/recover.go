@@ -26,7 +26,7 @@ type RecoverOptions struct {
 	// So a shutdown uses up an attempt.
 	Attempts int
 	// Run makes the options of a thread's run from the thread's state: the values that
-	// nodes expect from a caller, such as Context and Configurable. If it sets no RunID,
+	// nodes expect from a caller, such as Context and Configurable, the user among them. If it sets no RunID,
 	// Recover fills in that of the run that did not end. Nil stands for the zero
 	// RunOptions. It is called from one goroutine.
 	Run func(state *StateSnapshot) (RunOptions, error)

@@ -19,8 +19,9 @@ const (
 )
 
 // UserOf is the user whose run a node or a tool belongs to, as Authenticate returned it when the run, or its
-// cron, was made. It is stored with the run, so it is the same at every worker and after a crash. No client can
-// set it. Changes to it reach nobody.
+// cron, was made. It is stored with the run in the queue, so it is the same at every worker and after a crash. No
+// client can set it. Changes to it reach nobody. A run of pregel's Recover has the user that RecoverOptions.Run gives
+// it: checkpoints have the identity alone, of the last run that stored one.
 //
 // Claims are as their JSON is read: objects are map[string]any, lists []any, and numbers float64, but for
 // integers beyond 2^53, which are int64.

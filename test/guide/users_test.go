@@ -3,7 +3,9 @@ package guide
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/agent/tool"
@@ -39,6 +41,71 @@ var refund = tool.Must(tool.New("refund", "Refunds an order.", tool.Unchecked(`{
 func file(ctx context.Context, g *graph.Graph[Ticket], login string, t Ticket) (*graph.Result[Ticket], error) {
 	user := &server.User{Identity: login, Claims: map[string]any{"org": "acme"}}
 	return g.Run(ctx, pregel.Thread("ticket-1"), t, pregel.RunOptions{Configurable: user.Configurable()})
+}
+
+func recoverTickets(ctx context.Context, g *graph.Graph[Ticket], find func(id string) (*server.User, error)) (pregel.RecoverReport, error) {
+	return g.Recover(ctx, pregel.RecoverOptions{Run: func(state *pregel.StateSnapshot) (pregel.RunOptions, error) {
+		id, _ := state.Metadata["langgraph_auth_user_id"].(string)
+		user, err := find(id)
+		if err != nil {
+			return pregel.RunOptions{}, err // this thread is reported as failed, and nothing ran
+		}
+		return pregel.RunOptions{Configurable: user.Configurable()}, nil
+	}})
+}
+
+// TestUsersAfterACrash: Recover gives a run the user that the program finds, and none by itself. While an answer has no
+// checkpoint of its own, the thread's newest one names the user of the run before.
+func TestUsersAfterACrash(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		die := func() {}
+		g, err := graph.For[Ticket]().Node("ask", func(ctx context.Context, _ *Ticket) (graph.Update, error) {
+			if asks {
+				if _, err := pregel.AskFor[bool](ctx, "assign it?"); err != nil {
+					return nil, err
+				}
+			}
+			die()
+			return nil, ctx.Err()
+		}).Node("assign", assign).Sequence(graph.Start, "ask", "assign", graph.End).Compile(graph.Options{Name: "tickets", Saver: memory.New(memory.Options{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if asks { // ada's run ends with a question, and bob's, which answers it, is cut off
+			if _, err := file(ctx, g, "ada", Ticket{Text: "help"}); err != nil {
+				t.Fatal(err)
+			}
+			die = cancel
+			bob := &server.User{Identity: "bob"}
+			_, err = g.Resume(ctx, pregel.Thread("ticket-1"), true, pregel.RunOptions{Configurable: bob.Configurable()})
+		} else {
+			die = cancel
+			_, err = file(ctx, g, "ada", Ticket{Text: "help"})
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		die = func() {}
+		away := errors.New("the directory of users is away")
+		report, err := recoverTickets(t.Context(), g, func(id string) (*server.User, error) {
+			return nil, fmt.Errorf("%s: %w", id, away)
+		})
+		if err != nil || len(report.Threads) != 1 || !errors.Is(report.Threads[0].Err, away) || !strings.Contains(report.Threads[0].Err.Error(), "ada: ") {
+			t.Errorf("%+v, %v", report, err)
+		}
+		if !asks {
+			report, err = recoverTickets(t.Context(), g, func(id string) (*server.User, error) {
+				return &server.User{Identity: id, Claims: map[string]any{"org": id + "'s"}}, nil
+			})
+			if state, err := g.State(t.Context(), pregel.Thread("ticket-1")); err != nil || state.State.Org != "ada's" {
+				t.Errorf("%+v, %v, %+v", state, err, report)
+			}
+		} else if report, err = g.Recover(t.Context(), pregel.RecoverOptions{}); err != nil || len(report.Threads) != 1 ||
+			report.Threads[0].Err == nil || !strings.Contains(report.Threads[0].Err.Error(), "nobody is logged in") {
+			t.Errorf("without a user: %+v, %v", report, err)
+		}
+	}
 }
 
 // TestUsers runs the page about who is logged in.
