@@ -145,8 +145,44 @@ func question(ctx context.Context, orders *graph.Graph[Order]) error {
 	return nil
 }
 
+var paid = pregel.NewSignal[bool]("paid")
+
+func remind(ctx context.Context, bill string) (string, error) {
+	if _, ok, err := paid.ReceiveFor(ctx, 72*time.Hour); ok || err != nil {
+		return "", err
+	}
+	return "please pay " + bill, nil
+}
+
+func threeDays(ctx context.Context) error {
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	options := pregel.Options{Saver: memory.New(memory.Options{}), Store: items, Env: pregel.Environment{Now: func() time.Time { return now }}}
+	g, err := pregel.Entrypoint("remind", remind, pregel.EntrypointOptions{Options: options})
+	if err != nil {
+		return err
+	}
+	if _, err := g.Invoke(ctx, pregel.Thread("bill-1"), "bill 1"); err != nil {
+		return err // it waits
+	}
+	now = now.Add(72 * time.Hour)
+	if _, err := g.Recover(ctx, pregel.RecoverOptions{}); err != nil {
+		return err
+	}
+	if text, err := g.Output(ctx, "bill-1"); err != nil || text != "please pay bill 1" {
+		return fmt.Errorf("%v, %v", text, err)
+	}
+	return nil
+}
+
 // TestTesting runs the page about tests.
 func TestTesting(t *testing.T) {
+	if err := threeDays(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if err := scripted(t.Context(), weather); err != nil {
 		t.Error(err)
 	}
