@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/stele-go/stele/agent/providers/schema"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
@@ -36,6 +38,7 @@ func must[T any](v T, err error) T {
 }
 
 func main() {
+	must(schema.Tool("double", "", func(_ context.Context, in struct{ N int }) (int, error) { return 2 * in.N, nil }))
 	s := must(disk.Open("data", disk.Options{}))
 	items := must(store.On(s, store.Options{}))
 	queue := must(runs.NewLocal(context.Background(), items, runs.LocalOptions{}))
@@ -48,7 +51,8 @@ func main() {
 `
 
 // TestWorkspace: what README.md says to paste, and nothing else, lets a program outside of the
-// tree import stele and a module beside it from a checkout, and the Dockerfile of docs/server.md builds it.
+// tree import stele and modules beside it from a checkout, and the Dockerfile of docs/server.md builds it. For
+// another module Go gives the error that README.md tells of, and what it says there helps.
 func TestWorkspace(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -71,15 +75,29 @@ func TestWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(app, "main.go"), []byte(workspaceMain))
-	cmd := exec.Command("sh", "-ec", string(paste[1])+"go run .\n")
-	cmd.Dir = app
-	// Without -trimpath every run would compile all of it anew, for its own directory.
-	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
+	run := func(script string) ([]byte, error) {
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir = app
+		// Without -trimpath every run would compile all of it anew, for its own directory.
+		cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "CGO_ENABLED=0")
+		return cmd.CombinedOutput()
+	}
+	out, err := run(string(paste[1]) + "go run .\n")
 	if want := regexp.MustCompile(`(?m)^200 \{"ok":true\b`); err != nil || !want.Match(out) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	buildImage(t, beside)
+	says := regexp.MustCompile("If Go says `(.* package (.*))`, then `(go work use .*?)`").FindSubmatch(readme)
+	if says == nil {
+		t.Fatal("README.md does not say what to do about a module that is not in the workspace")
+	}
+	write(t, filepath.Join(app, "main.go"), fmt.Appendf(nil, "package main\n\nimport _ %q\n\nfunc main() {}\n", says[2]))
+	if out, err := run("go list -deps ."); err == nil || !strings.Contains(string(out), string(says[1])) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(string(says[3]) + "\ngo list -deps ."); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // buildImage does what the first stage of the Dockerfile in docs/server.md does, with the directory as its context.
