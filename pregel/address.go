@@ -23,7 +23,7 @@ type Address struct {
 	inside bool
 }
 
-// Thread is the address of a thread, at its newest checkpoint.
+// Thread is the address of a thread, at its newest checkpoint. A thread is kept by Options.Saver: without one nothing is.
 func Thread(id string) Address { return Address{ThreadID: id} }
 
 // Inside is the address at which a node runs another graph as a part of its own run:

@@ -22,6 +22,8 @@ type Options struct {
 	// checkpoints. They form chains that end at Version.
 	Migrations []Migration
 
+	// Saver stores checkpoints. Without one a run stores nothing, also if its Address names a thread: that is no
+	// error, and the next run of the thread begins anew.
 	Saver         saver.Saver
 	Checkpointing Checkpointing
 	// Cache keeps what nodes with a cache policy wrote. Store is the long-term
