@@ -74,7 +74,12 @@
 //     Python, and has not run, is asked about again, and one that was counted there counts again.
 //   - LimitModelCalls holds and counts where the model is asked, inside all middleware: RetryModel, Fallback and
 //     any WrapModel that asks again make several calls. LangChain counts them as one.
+//     The limit holds for a Send to the model, too, whatever state it brings.
 //   - An answer without words, calls or a reason to end is model.ErrNoAnswer. In LangChain it ends the agent.
+//   - A run that ends before the model is asked has no structured answer, unless a hook gives one. LangChain's
+//     has that of the run before.
+//   - An answer of the model or of a tool that has the id of a message of the conversation gets another. In
+//     LangChain it takes the place of that message.
 //   - A call that has an answer gets no other from LimitToolCalls.
 //   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is
 //     JSON, too.
@@ -109,7 +114,7 @@
 //     its middle. A token is four characters with models of Anthropic too.
 //   - A summary is made of the end of the conversation, also where no human message lies in it, and of
 //     the summary before it. LangChain forgets what lies before the first human message in that end,
-//     or all. An empty summary is an error.
+//     or all. A summary that is empty, cut off, withheld or a call is an error.
 //   - What an agent takes out of the conversation it shares with a team, such as messages that it
 //     summarized, is taken out of the team's too: its update begins with removals. In LangChain the
 //     team's stays as long as it is, and a summary is made each turn.

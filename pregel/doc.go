@@ -161,13 +161,14 @@
 //     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - A question in a graph without a saver is ErrNoSaver: nobody could answer it.
 //   - A run with a breakpoint at a node that the graph lacks is refused. LangGraph never stops there.
-//   - A Command from outside that goes, or sends a packet, to a node that the graph lacks is refused. LangGraph
-//     ignores it.
+//   - A Command, from outside or of a node, that goes, or sends a packet, to a node that the graph lacks is
+//     refused, as is a Send of a node. LangGraph ignores it.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
 //     LangGraph skips the node.
 //   - A body that runs again has to make the calls that ended before, at their places and
-//     with their inputs, else the error is ErrCallMismatch. LangGraph goes by the order alone: it
-//     runs a call again that another one was put in front of, as a new task.
+//     with their inputs, and to run the graphs inside that it ran, by their names, else the error is
+//     ErrCallMismatch. LangGraph goes by the order alone: it runs a call again that another one was put in
+//     front of, as a new task.
 //   - What a Command that begins a thread writes to a delta channel is read back. LangGraph applies
 //     it twice, and reads one of the two back.
 //   - Where MaxConcurrency bounds the tasks, those that wait behind one that fails do not run.
