@@ -138,7 +138,7 @@ func (a *agent) hookNode(n node, hook Hook, kind string) func(ctx context.Contex
 			kept = unasked + own
 		}
 		// The model was not asked yet: a structured answer is that of a run before, unless the hook gives one.
-		stale := own == JumpEnd && strings.HasPrefix(kind, "before_") && state[KeyResponse] != nil && !slices.ContainsFunc(rest, answers)
+		stale := own == JumpEnd && strings.HasPrefix(kind, "before_") && state[KeyResponse] != nil && !slices.ContainsFunc(rest, givesResponse)
 		if kept == own && !stale {
 			return out, nil
 		}
@@ -152,8 +152,8 @@ func (a *agent) hookNode(n node, hook Hook, kind string) func(ctx context.Contex
 	}
 }
 
-// answers reports whether a Command of a hook gives a structured answer.
-func answers(part any) bool {
+// givesResponse reports whether a Command of a hook gives a structured answer.
+func givesResponse(part any) bool {
 	c, _ := part.(pregel.Command)
 	pairs, _ := pregel.PairsOf(c.Update)
 	return slices.ContainsFunc(pairs, func(p pregel.Pair) bool { return p.Key == KeyResponse })
