@@ -122,6 +122,7 @@ func FuzzSummary(f *testing.F) {
 	f.Add("", "a")
 	f.Add("\x01", "a")
 	f.Fuzz(func(t *testing.T, summary, key string) {
+		key = strings.TrimLeft(key, "$") // as no filter has it
 		for _, want := range []any{nil, 1, "x", map[string]any{"$gt": 0}} {
 			c, err := compileFilter(map[string]any{key: want, "zz": nil})
 			if err != nil {

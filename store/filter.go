@@ -19,6 +19,9 @@ const (
 	opLte = "$lte"
 )
 
+// allOps are the operators, for messages.
+var allOps = strings.Join([]string{opEq, opNe, opGt, opGte, opLt, opLte}, ", ")
+
 // maxFilterDepth bounds nesting, so that a cyclic filter is an error.
 const maxFilterDepth = 64
 
@@ -73,6 +76,9 @@ func compileMap(at string, f map[string]any, depth int) (filter, error) {
 	}
 	out := make(filter, 0, len(f))
 	for _, k := range slices.Sorted(maps.Keys(f)) {
+		if strings.HasPrefix(k, "$") { // $or, say, would find nothing; below a key, compileOps sees it
+			return nil, invalidf(at, "operator %q has no key; put it under one, and use %s", k, allOps)
+		}
 		t, err := compileTest(fmt.Sprintf("%s[%q]", at, k), f[k], depth+1)
 		if err != nil {
 			return nil, err
@@ -135,7 +141,7 @@ func compileOps(at string, m map[string]any, depth int) (test, error) {
 				return test{}, invalidf(at+"."+op, "has no order; use a number, a text, true or false, or a time")
 			}
 		default:
-			return test{}, invalidf(at, "operator %q is unknown; use %s", op, strings.Join([]string{opEq, opNe, opGt, opGte, opLt, opLte}, ", "))
+			return test{}, invalidf(at, "operator %q is unknown; use %s", op, allOps)
 		}
 		t.ops = append(t.ops, x)
 	}

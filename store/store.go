@@ -116,7 +116,8 @@ type Query struct {
 	// Filter must match the item's value: each key by equality, or by operators
 	// in a map: {"age": {"$gte": 18, "$lt": 65}}. Operators are $eq, $ne, $gt,
 	// $gte, $lt and $lte. A map without operators matches a map that has at least
-	// its keys; a list matches element by element. A missing key counts as nil.
+	// its keys; a list matches element by element. A missing key counts as nil. A
+	// key that begins with $ is an InvalidError.
 	Filter map[string]any
 	// Limit is the largest number of results: 0 is DefaultLimit. Negative is an
 	// InvalidError.

@@ -105,7 +105,8 @@ var filterCases = []testCase{
 		people(e)
 		for _, bad := range []value{{"a": value{"$foo": 1}}, {"a": value{"$eq": 1, "x": 2}}, {"a": value{"$gt": nil}}, {"a": value{"$lt": []any{}}},
 			{"a": value{"$gte": value{}}}, {"a": math.NaN()}, {"a": value{"$lt": math.NaN()}}, {"a": value{"$eq": []any{math.NaN()}}},
-			{"a": func() {}}, {"a": value{"b": value{"$foo": 1}}}, {"a": []any{value{"$foo": 1}}}, {"a": cyclic()}} {
+			{"a": func() {}}, {"a": value{"b": value{"$foo": 1}}}, {"a": []any{value{"$foo": 1}}}, {"a": cyclic()},
+			{"$or": []any{value{"a": 1}}}, {"$eq": 1}, {"a": 1, "$": 1}} {
 			_, err := e.s.Search(e.ctx, where(bad))
 			e.refused("search", err, store.ErrInvalid)
 		}
