@@ -462,6 +462,16 @@ def test_a_name_that_is_none(directory: Path) -> None:
         assert [thread["thread"] for thread in saver.threads()] == ["None"]
 
 
+@pytest.mark.parametrize("path", [None, 5, b"store", {}])
+def test_a_path_of_another_type(path: Any) -> None:
+    for of in (SteleSaver, AsyncSteleSaver, SteleStore, AsyncSteleStore):
+        with pytest.raises(errors.InvalidArgumentError) as refused:
+            of.from_dir(path)
+        assert f"the path of the store is {path!r}" in str(refused.value)
+        with pytest.raises(errors.InvalidArgumentError, match="no address of a server"):
+            of.from_url(path)
+
+
 @pytest.mark.parametrize(
     "option",
     [

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -140,6 +141,60 @@ async def test_a_key_that_is_no_str(directory: Path, value: Any, told: str) -> N
         store.put(("a",), "k", within)
         item = store.get(("a",), "k")
         assert item is not None and item.value == within
+
+
+@pytest.mark.parametrize("value", [["ab", "cd"], "", [], [1], 5, Item])
+async def test_a_value_that_is_no_dict(directory: Path, value: Any) -> None:
+    told = f"an item is a dict, and 'k' is a {type(value).__name__}; put it into one"
+    with SteleStore.from_dir(directory) as store:
+        with pytest.raises(errors.InvalidArgumentError, match=told):
+            store.batch([PutOp(("a",), "i", {"n": 1}), PutOp(("a",), "k", value)])
+        with pytest.raises(errors.InvalidArgumentError, match=told):
+            await store.aput(("a",), "k", value)
+        assert store.search(("a",)) == []
+        store.put(("a",), "k", MappingProxyType({"n": 1}))  # type: ignore[arg-type]
+        item = store.get(("a",), "k")
+        assert item is not None and item.value == {"n": 1}
+
+
+@pytest.mark.parametrize("key", [None, 5, b"k"])
+async def test_an_item_whose_key_is_no_str(directory: Path, key: Any) -> None:
+    """LangGraph's stores make a str of it: all who forgot theirs had the key "None"."""
+    with SteleStore.from_dir(directory) as store:
+        store.put(namespace=("a",), key=str(key), value={"n": 1})
+        for call in (
+            lambda: store.put(("a",), key, {}),
+            lambda: store.get(("a",), key),
+            lambda: store.delete(("a",), key=key),
+            lambda: store.batch([PutOp(("a",), key, {})]),
+            lambda: store.batch([GetOp(("a",), key)]),
+        ):
+            with pytest.raises(errors.InvalidArgumentError, match=f"is {key!r}; it is"):
+                call()
+        for asked in (
+            lambda: store.aput(("a",), key, {}),
+            lambda: store.aget(("a",), key),
+            lambda: store.adelete(("a",), key),
+        ):
+            with pytest.raises(errors.InvalidArgumentError, match=f"is {key!r}; it is"):
+                await asked()
+        assert [(i.key, i.value) for i in store.search(("a",))] == [
+            (str(key), {"n": 1})
+        ]
+
+
+async def test_what_would_find_too_much_or_nothing(directory: Path) -> None:
+    with SteleStore.from_dir(directory) as store:
+        store.put(("a", "b"), "k", {"n": 1})
+        assert store.list_namespaces(max_depth=1) == [("a",)]
+        for depth in (0, -1):
+            told = f"max_depth is {depth}.*None means no limit"
+            with pytest.raises(errors.InvalidArgumentError, match=told):
+                store.list_namespaces(max_depth=depth)
+            with pytest.raises(errors.InvalidArgumentError, match=told):
+                await store.alist_namespaces(max_depth=depth)
+        with pytest.raises(errors.InvalidArgumentError, match=r"\$or.* has no key"):
+            store.search(("a",), filter={"$or": [{"n": 1}]})
 
 
 async def test_expiry(directory: Path) -> None:

@@ -286,8 +286,10 @@ def expiry(ttl: float, unit: float) -> float:
     return ttl * unit
 
 
-def whole(name: str, value: Any, none: str = "None means no limit") -> int:
-    """A limit or an offset, as every server takes it."""
+def whole(
+    name: str, value: Any, none: str = "None means no limit", least: int = 0
+) -> int:
+    """A limit, an offset or a depth, as every server takes it."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -296,6 +298,10 @@ def whole(name: str, value: Any, none: str = "None means no limit") -> int:
         ) from None
     if number < 0:
         raise InvalidArgumentError(f"{name} is {number}, which is negative; {none}")
+    if number < least:
+        raise InvalidArgumentError(
+            f"{name} is {number}; it is {least} or more, and {none}"
+        )
     if number >= 1 << 63:
         raise InvalidArgumentError(f"{name} is {number}, which is too great; {none}")
     return number

@@ -87,7 +87,8 @@ def parse_url(url: str, token: str | None) -> Address:
 
     Two slashes after the first colon are allowed.
     """
-    kind, colon, rest = url.partition(":")
+    # Without types, or from the environment, it may be missing.
+    kind, colon, rest = url.partition(":") if isinstance(url, str) else ("", "", "")
     rest = rest.removeprefix("//")
     if colon and kind == "unix" and rest:
         return Address("unix", rest, "", 0, token)
@@ -183,7 +184,12 @@ class Directory:
         serve_args: Sequence[str],
         binary: str | os.PathLike[str] | None,
     ) -> None:
-        self._path = Path(path)
+        try:
+            self._path = Path(path)
+        except TypeError:
+            raise InvalidArgumentError(
+                f"the path of the store is {path!r}; name its directory by a str"
+            ) from None
         if not os.fspath(path):
             raise InvalidArgumentError(
                 "the path of the store is empty; name its directory, or . for this one"

@@ -163,7 +163,10 @@ def length(header: bytes | bytearray | memoryview) -> int:
     header = bytes(header)
     n = int.from_bytes(header, "big")
     if n > MAX_FRAME:
-        raise ProtocolError(f"no stele server answers: what does began {header!r}")
+        begun = header.decode("latin-1")
+        raise ProtocolError(
+            f"a server that is not stele answers: what it sends begins with {begun!r}"
+        )
     return n
 
 

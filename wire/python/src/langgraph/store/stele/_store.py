@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, cast
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -44,6 +45,26 @@ from langgraph.checkpoint.stele.errors import (
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+_M = TypeVar("_M", bound=Callable[..., Any])
+
+
+def _keyed(method: _M) -> _M:
+    """A method of BaseStore that makes no str of its key, such as "None" of None."""
+
+    @functools.wraps(method)
+    def checked(
+        self: BaseStore, namespace: Any, key: Any, *args: Any, **options: Any
+    ) -> Any:
+        return method(self, namespace, _key(key), *args, **options)
+
+    return cast("_M", checked)
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise InvalidArgumentError(f"the key of an item is {key!r}; it is a str")
+    return key
+
 
 class SteleStore(Connected, BaseStore):
     """A LangGraph store in a stele store, beside its checkpoints.
@@ -56,6 +77,7 @@ class SteleStore(Connected, BaseStore):
     search with a query is an InvalidArgumentError. So is a value or a filter with a key
     that is no str: LangGraph's store in memory keeps such a key, and its PostgresStore
     makes str of it. Dicts within a value may have such keys, and come back with them.
+    So is a key of an item that is no str: LangGraph's stores make a str of any object.
 
     Args:
         ttl: LangGraph's configuration of expiry: the default of new items, and
@@ -119,6 +141,10 @@ class SteleStore(Connected, BaseStore):
         )
         return cls(client, ttl=ttl)
 
+    get, aget = _keyed(BaseStore.get), _keyed(BaseStore.aget)
+    put, aput = _keyed(BaseStore.put), _keyed(BaseStore.aput)
+    delete, adelete = _keyed(BaseStore.delete), _keyed(BaseStore.adelete)
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations in order, in one transaction; what they answer."""
         done = list(ops)
@@ -153,14 +179,20 @@ class SteleStore(Connected, BaseStore):
             return {
                 "op": "get",
                 "namespace": op.namespace,
-                "key": op.key,
+                "key": _key(op.key),
                 "refresh": op.refresh_ttl,
             }
         if isinstance(op, PutOp):
-            params = {"op": "put", "namespace": op.namespace, "key": op.key}
+            params = {"op": "put", "namespace": op.namespace, "key": _key(op.key)}
             if op.value is None:
                 params["value"] = None
                 return params
+            if not isinstance(op.value, Mapping):
+                raise InvalidArgumentError(
+                    f"the value of an item is a dict, and {op.key!r} is a "
+                    f"{type(op.value).__name__}; put it into one, such as "
+                    "{'value': value}"
+                )
             params["value"] = typed(self._serde, "value", dict(op.value))
             if op.index is not None:
                 params["index"] = op.index
@@ -191,7 +223,7 @@ class SteleStore(Connected, BaseStore):
                     (match.match_type, match.path) for match in op.match_conditions
                 ]
             if op.max_depth is not None:
-                params["max_depth"] = op.max_depth
+                params["max_depth"] = whole("max_depth", op.max_depth, least=1)
             return params
         raise InvalidArgumentError(f"{type(op).__name__} is no operation of a store")
 
