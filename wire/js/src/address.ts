@@ -1,6 +1,7 @@
 /** Where a server is. */
 import type { ConnectionOptions as TLSOptions } from "node:tls";
 import { InvalidArgumentError, SteleConnectionError } from "./errors.js";
+import { shown } from "./options.js";
 
 /** Address says where to connect, and with what. */
 export type Address = ({ kind: "unix"; path: string } | { kind: "tcp" | "tls"; host: string; port: number }) & {
@@ -32,9 +33,10 @@ export interface Endpoint {
  */
 export function parseURL(url: string, token?: string): Address {
   const more = token === undefined ? {} : { token };
-  const colon = url.indexOf(":");
-  const kind = url.slice(0, Math.max(colon, 0));
-  const rest = url.slice(colon + 1).replace(/^\/\//, "");
+  const text = typeof url === "string" ? url : ""; // without types it may be missing
+  const colon = text.indexOf(":");
+  const kind = text.slice(0, Math.max(colon, 0));
+  const rest = text.slice(colon + 1).replace(/^\/\//, "");
   if (kind === "unix" && rest !== "") return { kind, path: rest, ...more };
   if (kind === "tcp" || kind === "tls") {
     const last = rest.lastIndexOf(":");
@@ -45,7 +47,7 @@ export function parseURL(url: string, token?: string): Address {
     }
   }
   throw new InvalidArgumentError(
-    `${JSON.stringify(url)} is no address of a server; write unix:PATH, tcp:HOST:PORT or tls:HOST:PORT`,
+    `${shown(url)} is no address of a server; write unix:PATH, tcp:HOST:PORT or tls:HOST:PORT`,
   );
 }
 

@@ -7,7 +7,8 @@ import { Connection, LostError } from "./connection.js";
 import type { Call, Hello } from "./connection.js";
 import { Directory } from "./directory.js";
 import type { DirectoryOptions } from "./directory.js";
-import { ClosedError, ClosingError, InvalidArgumentError, ProtocolError, SteleConnectionError, SteleError, SteleTimeoutError } from "./errors.js";
+import { ClosedError, ClosingError, ProtocolError, SteleConnectionError, SteleError, SteleTimeoutError } from "./errors.js";
+import { milliseconds } from "./options.js";
 import type { Fields } from "./wire.js";
 
 /** ClientOptions bound how long calls take. */
@@ -28,6 +29,11 @@ export interface RemoteOptions extends ClientOptions {
 
 /** LocalOptions are those of a directory's server. */
 export interface LocalOptions extends ClientOptions, DirectoryOptions {}
+
+// The names of the options that there are.
+const client = { timeout: true, connectTimeout: true } as const satisfies Record<keyof ClientOptions, true>;
+export const REMOTE: Record<keyof RemoteOptions, true> = { token: true, tls: true, ...client };
+export const LOCAL: Record<keyof LocalOptions, true> = { create: true, idleExit: true, serveArgs: true, binary: true, ...client };
 
 /** clientOfDirectory is a client of the server of a directory. */
 export function clientOfDirectory(directory: string, options: LocalOptions): Client {
@@ -287,13 +293,6 @@ async function within(promise: Promise<unknown>, deadline: number): Promise<bool
   } finally {
     clearTimeout(timer);
   }
-}
-
-/** milliseconds is the value of an option. Node has no timers of more than 24 days. */
-function milliseconds(name: string, given: number | undefined, otherwise: number): number {
-  const value = given ?? otherwise;
-  if (typeof value === "number" && value > 0) return Math.min(value, 2 ** 31 - 1);
-  throw new InvalidArgumentError(`${name} is ${value}; it is milliseconds, more than 0`);
 }
 
 /** Slot is one of the places in which a server remembers a client's last call. */

@@ -9,6 +9,7 @@ import { parseURL, reason } from "./address.js";
 import type { Address, Endpoint } from "./address.js";
 import { findBinary } from "./binary.js";
 import { DirectoryError, DirectoryLockedError, InvalidArgumentError, ServerStartError, SteleConnectionError } from "./errors.js";
+import { shown } from "./options.js";
 
 /** MANIFEST begins the name of the file that every store has. */
 const MANIFEST = "MANIFEST-";
@@ -53,15 +54,18 @@ export class Directory implements Endpoint {
     directory: string,
     private readonly options: DirectoryOptions,
   ) {
+    if (typeof directory !== "string") {
+      throw new InvalidArgumentError(`the path of the store is ${shown(directory)}; name its directory by a string`);
+    }
     if (directory === "") {
       throw new InvalidArgumentError("the path of the store is empty; name its directory, or . for this one");
     }
     const idle = options.idleExit ?? 0;
-    if (!(idle >= 0 && idle < Infinity)) {
-      throw new InvalidArgumentError(`idleExit is ${idle}; it is milliseconds, or 0 for a server that stays`);
+    if (!(typeof idle === "number" && idle >= 0 && idle < Infinity)) {
+      throw new InvalidArgumentError(`idleExit is ${shown(idle)}; it is milliseconds, or 0 for a server that stays`);
     }
     if (typeof options.serveArgs === "string") {
-      throw new InvalidArgumentError(`serveArgs is ${JSON.stringify(options.serveArgs)}; pass a list of arguments, such as ["--sync", "never"]`);
+      throw new InvalidArgumentError(`serveArgs is ${shown(options.serveArgs)}; pass a list of arguments, such as ["--sync", "never"]`);
     }
     try {
       this.path = path.resolve(directory); // the working directory may change between calls

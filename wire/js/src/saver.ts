@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import type { RunnableConfig } from "@langchain/core/runnables";
 import {
   BaseCheckpointSaver,
@@ -17,14 +18,15 @@ import type {
   SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
 import { parseURL } from "./address.js";
-import { clientOfDirectory, clientOfURL } from "./client.js";
+import { LOCAL, REMOTE, clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
 import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError, UnsupportedError } from "./errors.js";
+import { refuseOthers, shown, whole } from "./options.js";
 import { Places } from "./place.js";
 import type { Place } from "./place.js";
-import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain, withNulls } from "./serializer.js";
+import { SteleSerializer, asTyped, dumpFilter, dumpMetadata, loadPlain } from "./serializer.js";
 import type { Typed } from "./serializer.js";
-import { isFields, whole } from "./wire.js";
+import { isFields } from "./wire.js";
 import type { Fields } from "./wire.js";
 
 /** NO_TASK owns the writes that belong to no task, such as the input of a run. */
@@ -57,6 +59,10 @@ export interface SaverOptions {
   deferWrites?: boolean;
 }
 
+// The names of the options that there are.
+const SAVER: Record<keyof SaverOptions, true> = { serde: true, deferWrites: true };
+const LIST: Record<keyof CheckpointListOptions, true> = { limit: true, before: true, filter: true };
+
 /** Removal says what a call has removed. Of a call that had to be asked again, it may have the numbers alone. */
 export interface Removal {
   checkpoints: number;
@@ -87,6 +93,8 @@ export interface ThreadQuery {
   limit?: number;
 }
 
+const THREADS: Record<keyof ThreadQuery, true> = { prefix: true, updatedSince: true, status: true, metadata: true, limit: true };
+
 /**
  * SteleSaver keeps checkpoints in a stele store.
  *
@@ -115,11 +123,13 @@ export class SteleSaver extends BaseCheckpointSaver {
    * directory cannot have a store.
    */
   static fromDir(directory: string, options: SaverOptions & LocalOptions = {}): SteleSaver {
+    refuseOthers("SteleSaver.fromDir", options, { ...SAVER, ...LOCAL });
     return new SteleSaver(clientOfDirectory(directory, options), options);
   }
 
   /** fromUrl is a saver of a server that runs elsewhere: `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`. */
   static fromUrl(url: string, options: SaverOptions & RemoteOptions = {}): SteleSaver {
+    refuseOthers("SteleSaver.fromUrl", options, { ...SAVER, ...REMOTE });
     return new SteleSaver(clientOfURL(url, options), options, parseURL(url).kind === "unix");
   }
 
@@ -149,10 +159,14 @@ export class SteleSaver extends BaseCheckpointSaver {
   }
 
   override async *list(config: RunnableConfig, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
+    refuseOthers("list", options, LIST);
+    if (!isFields(options.before ?? {})) {
+      throw new InvalidArgumentError(`before is ${shown(options.before)}; it is a config, such as { configurable: { checkpoint_id: "..." } }`);
+    }
     const thread = threadOf(config);
     const ns: unknown = config?.configurable?.["checkpoint_ns"] ?? undefined;
     const before: unknown = options.before?.configurable?.["checkpoint_id"] || undefined;
-    const filter = options.filter && Object.keys(options.filter).length > 0 ? withNulls(options.filter) : undefined;
+    const filter = dumpFilter("filter", options.filter);
     let left = whole("limit", options.limit);
     if (left !== undefined && left <= 0) return;
     let last: Fields | undefined;
@@ -160,7 +174,7 @@ export class SteleSaver extends BaseCheckpointSaver {
       thread,
       ns,
       id: getCheckpointId(config ?? {}) || undefined,
-      filter: filter && dumpPlain(filter),
+      filter,
       // A listing that was cut goes on below its last id. If it covers several namespaces
       // or threads, that id may be in others, so the listing begins again.
       ...(last && thread !== undefined && ns !== undefined
@@ -317,6 +331,7 @@ export class SteleSaver extends BaseCheckpointSaver {
 
   /** prune keeps the newest checkpoint of each namespace of the threads, or deletes the threads. */
   async prune(threadIds: string[], options: { strategy?: "keep_latest" | "delete" } = {}): Promise<Removal> {
+    refuseOthers("prune", options, { strategy: true });
     const strategy = options.strategy ?? "keep_latest";
     return removalOf(await this.client.write("prune", { threads: threadIds, strategy }));
   }
@@ -333,15 +348,21 @@ export class SteleSaver extends BaseCheckpointSaver {
 
   /** threads lists threads in the order of their ids. */
   async *threads(query: ThreadQuery = {}): AsyncGenerator<ThreadInfo> {
+    refuseOthers("threads", query, THREADS);
     const limit = whole("limit", query.limit);
+    const since = query.updatedSince ?? undefined;
+    if (since !== undefined && !(types.isDate(since) && Number.isFinite(since.getTime()))) {
+      throw new InvalidArgumentError(`updatedSince is ${shown(since)}; it is a Date`);
+    }
+    const metadata = dumpFilter("metadata", query.metadata);
     let left = limit;
     if (left !== undefined && left <= 0) return;
     const told = new Set<string>(); // a listing that was cut begins again
     const items = this.client.stream("threads", () => ({
       prefix: query.prefix,
-      updated_since: query.updatedSince && query.updatedSince.getTime() * 1000,
+      updated_since: since && since.getTime() * 1000,
       status: query.status,
-      metadata: query.metadata && dumpPlain(withNulls(query.metadata)),
+      metadata,
       limit,
     }));
     for await (const item of items) {

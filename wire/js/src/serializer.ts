@@ -18,9 +18,11 @@ import {
 import { DeltaSnapshot, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { Decoder, ExtensionCodec, encode } from "@msgpack/msgpack";
+import { types } from "node:util";
 import { reason } from "./address.js";
 import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./errors.js";
-import { refuseHalf } from "./wire.js";
+import { refuseOthers, shown } from "./options.js";
+import { isFields, refuseHalf } from "./wire.js";
 
 /**
  * SteleSerializer writes what LangGraph's JsonPlusSerializer writes, and reads that and
@@ -53,6 +55,7 @@ export class SteleSerializer implements SerializerProtocol {
    * savers do it: in a list they become null, and as the whole value undefined.
    */
   constructor(options: { dropFunctions?: boolean } = {}) {
+    refuseOthers("SteleSerializer", options, { dropFunctions: true });
     this.dropFunctions = options.dropFunctions ?? false;
   }
 
@@ -129,9 +132,14 @@ export function dumpPlain(value: unknown): Typed {
   }
 }
 
-/** withNulls asks for what is missing where a filter has undefined. */
-export function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
+/** dumpFilter serializes a filter; undefined for none. Where it has undefined, it asks for what is missing. */
+export function dumpFilter(name: string, filter: unknown): Typed | undefined {
+  if (filter === undefined || filter === null) return undefined;
+  if (!isFields(filter) || isBare(filter)) {
+    throw new InvalidArgumentError(`${name} is ${shown(filter)}; it is an object, such as { user: "ada" }`);
+  }
+  const fields = Object.entries(filter).map(([key, value]) => [key, value === undefined ? null : value] as const);
+  return fields.length > 0 ? dumpPlain(Object.fromEntries(fields)) : undefined;
 }
 
 /**
@@ -143,22 +151,40 @@ function plainTyped(json: string): Typed {
   return ["msgpack", encode(JSON.parse(json), { maxDepth: Infinity })];
 }
 
-/** refuseLoss is a replacer that refuses what JSON or the server would lose. */
-function refuseLoss(key: string, value: unknown): unknown {
+/** refuseLoss is a replacer that refuses what JSON or the server would lose. It is called with what has the key as this. */
+function refuseLoss(this: Record<string, unknown>, key: string, value: unknown): unknown {
   if (key === "__proto__") throw new InvalidArgumentError("a value has the key __proto__, which is not read back; use another");
   refuseHalf(JSON.stringify(key), key);
   if (typeof value === "string") refuseHalf(JSON.stringify(key), value);
-  const name = key === "" ? "the value" : key;
-  if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
-    throw new InvalidArgumentError(`${name} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
+  const inList = Array.isArray(this);
+  const name = inList ? `element ${key} of a list` : key === "" ? "the value" : key;
+  const given = this[key]; // of a Buffer or a Date, value is what its toJSON returns
+  const lost = types.isDate(given) ? value === null : value === undefined ? inList : typeof value === "number" && !Number.isFinite(value);
+  if (typeof value === "function" || typeof value === "symbol" || lost) {
+    throw new InvalidArgumentError(`${name} is ${shown(types.isDate(given) ? given : value)}, which JSON does not have; leave it out, or store null or a string`);
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    if (isBare(value) || value instanceof Error) {
-      const how = value instanceof Map ? "store its content, such as Object.fromEntries(map), which makes strings of its keys" : "store its content";
-      throw new InvalidArgumentError(`${name} is a ${classOf(value)}, of which JSON keeps nothing; ${how}`);
-    }
+  if (ArrayBuffer.isView(given)) {
+    throw new InvalidArgumentError(`${name} is ${aClass(given)}, which JSON does not have; store a list of numbers, or a string such as Buffer.from(bytes).toString("base64")`);
   }
+  if (typeof value !== "object" || value === null) return value;
+  if (!Array.isArray(value) && (isBare(value) || value instanceof Error)) {
+    const how = value instanceof Map ? "store its content, such as Object.fromEntries(map), which makes strings of its keys" : "store its content";
+    throw new InvalidArgumentError(`${name} is ${aClass(value)}, of which JSON keeps nothing; ${how}`);
+  }
+  refuseSymbols(name, value);
   return value;
+}
+
+/** refuseSymbols refuses a list or an object of no class that has a symbol as a key. */
+function refuseSymbols(name: string, value: object): void {
+  const symbol = Object.getOwnPropertySymbols(value).find((key) => Object.prototype.propertyIsEnumerable.call(value, key));
+  if (symbol !== undefined && (isList(value) || isPlain(value))) {
+    throw new InvalidArgumentError(`${name} has the key ${String(symbol)}, which has no JSON; use a string`);
+  }
+}
+
+function isList(value: object): value is any[] | Map<any, any> | Set<any> {
+  return Array.isArray(value) || value instanceof Map || value instanceof Set;
 }
 
 /**
@@ -181,16 +207,12 @@ function refuseLost(name: string, value: unknown, seen: Set<object>, drop: boole
   }
   // Of these the serializer takes what makes them anew, and looks at no field.
   if (value instanceof Error || value instanceof RegExp) return;
-  const list = Array.isArray(value) || value instanceof Map || value instanceof Set;
   const plain = isPlain(value);
-  const symbol = Object.getOwnPropertySymbols(value).find((key) => Object.prototype.propertyIsEnumerable.call(value, key));
-  if (symbol !== undefined && (list || plain) && !drop) {
-    throw new InvalidArgumentError(`${name} has the key ${String(symbol)}, which has no JSON; use a string`);
-  }
+  if (!drop) refuseSymbols(name, value);
   const keys = Object.keys(value);
   if (Object.hasOwn(value, "__proto__")) throw new InvalidArgumentError(`${name} has the key __proto__, which is not read back; use another`);
-  if (!list) {
-    if (isBare(value)) throw new InvalidArgumentError(`${name} is a ${classOf(value)}, of which JSON keeps nothing; store its content`);
+  if (!isList(value)) {
+    if (isBare(value)) throw new InvalidArgumentError(`${name} is ${aClass(value)}, of which JSON keeps nothing; store its content`);
     for (const key of keys) {
       const field: unknown = value[key as keyof typeof value];
       if (plain || typeof field !== "function") refuseLost(key, field, seen, drop);
@@ -233,8 +255,13 @@ function isBare(value: object): boolean {
   return !boxed && !isPlain(value) && Object.keys(value).length === 0;
 }
 
-function classOf(value: object): string {
-  return value.constructor?.name || "class";
+/** aClass is the class of an object, in words. Generators and iterators have none of their own. */
+function aClass(value: object): string {
+  const name: unknown = value.constructor?.name;
+  const tag = Object.prototype.toString.call(value).slice(8, -1); // such as Array Iterator
+  const known = name && name !== "Object" && name !== "Iterator" ? String(name) : tag;
+  if (known === "Object") return "an object of a class without a name";
+  return `${/^[AEIO]/.test(known) ? "an" : "a"} ${known}`;
 }
 
 /** isMatch is true for what String.match returns, if it has no named groups. */
@@ -249,13 +276,23 @@ export async function dumpMetadata(metadata: object, drop: boolean): Promise<Typ
   return plainTyped(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
-/** loadPlain reads what the server has read and answered: metadata, or an item's value. */
+/**
+ * loadPlain reads metadata, which the server has read and answered. JavaScript's serializer has
+ * objects for messages (lc: 1) and for what JSON lacks (lc: 2). They went through the server as
+ * they were.
+ */
 export async function loadPlain(typed: unknown): Promise<unknown> {
-  const [type, data] = asTyped(typed);
-  const value = await plain.loadsTyped(type, data);
-  // JavaScript's serializer has objects for what JSON lacks. They went through the
-  // server as they were.
-  if (type !== "msgpack" || !marked(value)) return value;
+  const value = await plain.loadsTyped(...asTyped(typed));
+  return marked(value, 1) || marked(value, 2) ? revived(value) : value;
+}
+
+/** loadItem reads an item's value. dumpPlain writes messages alone as objects of their own: those for what JSON lacks are the user's. */
+export async function loadItem(typed: unknown): Promise<unknown> {
+  const value = await plain.loadsTyped(...asTyped(typed));
+  return marked(value, 1) && !marked(value, 2) ? revived(value) : value;
+}
+
+function revived(value: unknown): Promise<unknown> {
   return plain.loadsTyped("json", JSON.stringify(value)).catch(() => value); // it only looks like one
 }
 
@@ -265,9 +302,10 @@ export function asTyped(value: unknown): Typed {
   throw new ProtocolError("the server sent a value of another form");
 }
 
-function marked(value: unknown): boolean {
+/** marked reports whether a value has an object that LangChain's reader would replace. */
+function marked(value: unknown, lc: 1 | 2): boolean {
   if (typeof value !== "object" || value === null) return false;
-  return ("lc" in value && "type" in value) || Object.values(value).some(marked);
+  return ("lc" in value && value.lc === lc && "type" in value) || Object.values(value).some((inner) => marked(inner, lc));
 }
 
 const extensions = new ExtensionCodec();

@@ -1,10 +1,11 @@
 import { BaseStore, InvalidNamespaceError } from "@langchain/langgraph-checkpoint";
 import type { Item, Operation, OperationResults, SearchItem } from "@langchain/langgraph-checkpoint";
-import { clientOfDirectory, clientOfURL } from "./client.js";
+import { LOCAL, REMOTE, clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
 import { InvalidArgumentError, ProtocolError } from "./errors.js";
-import { dumpPlain, loadPlain, withNulls } from "./serializer.js";
-import { isFields, whole } from "./wire.js";
+import { refuseOthers, shown, whole } from "./options.js";
+import { dumpFilter, dumpPlain, loadItem } from "./serializer.js";
+import { isFields } from "./wire.js";
 import type { Fields } from "./wire.js";
 
 /**
@@ -13,8 +14,9 @@ import type { Fields } from "./wire.js";
  *
  * A batch is one transaction: its reads see one state of the store, and its writes are
  * all there or none. A batch that writes returns when that is on disk. Values are what
- * JSON can hold: what it would lose, such as a function, a Map, a bigint or NaN, is an
- * InvalidArgumentError, and what is undefined is left out. In a filter, undefined finds what
+ * JSON can hold: what it would lose or change, such as a function, a Map, bytes, a bigint or
+ * NaN, is an InvalidArgumentError. A field that is undefined is left out, and a Date becomes
+ * its text. In a filter, undefined finds what
  * is missing or null. A search finds the items that were changed last first, and one with a
  * query is an InvalidArgumentError: the server has no embeddings.
  */
@@ -25,11 +27,13 @@ export class SteleStore extends BaseStore {
 
   /** fromDir is the store in a directory; see SteleSaver.fromDir. */
   static fromDir(directory: string, options: LocalOptions = {}): SteleStore {
+    refuseOthers("SteleStore.fromDir", options, LOCAL);
     return new SteleStore(clientOfDirectory(directory, options));
   }
 
   /** fromUrl is the store of a server that runs elsewhere; see SteleSaver.fromUrl. */
   static fromUrl(url: string, options: RemoteOptions = {}): SteleStore {
+    refuseOthers("SteleStore.fromUrl", options, REMOTE);
     return new SteleStore(clientOfURL(url, options));
   }
 
@@ -46,6 +50,16 @@ export class SteleStore extends BaseStore {
     return (await Promise.all(
       asked.map(({ op, limit }, i) => answerOf(op, limit === 0 ? [] : answer[i])),
     )) as unknown as OperationResults<Op>;
+  }
+
+  override async search(...[namespacePrefix, options = {}]: Parameters<BaseStore["search"]>): Promise<SearchItem[]> {
+    refuseOthers("search", options, { filter: true, limit: true, offset: true, query: true });
+    return super.search(namespacePrefix, options);
+  }
+
+  override async listNamespaces(options: Parameters<BaseStore["listNamespaces"]>[0] = {}): Promise<string[][]> {
+    refuseOthers("listNamespaces", options, { prefix: true, suffix: true, maxDepth: true, limit: true, offset: true });
+    return super.listNamespaces(options);
   }
 
   /** setup connects now, and starts a server if there is none. Without it, the first call does. */
@@ -79,14 +93,14 @@ function operationOf(operation: Operation): Fields {
     return {
       op: "search",
       prefix: namespacePrefix,
-      filter: filter && Object.keys(filter).length > 0 ? dumpPlain(withNulls(filter)) : undefined,
+      filter: dumpFilter("filter", filter),
       limit: whole("limit", limit) ?? 10,
       offset: whole("offset", offset) ?? 0,
       query: query || undefined,
     };
   }
   if ("key" in operation && typeof operation.key !== "string") {
-    throw new InvalidArgumentError(`the key of an item is ${String(operation.key)}; it is a string`);
+    throw new InvalidArgumentError(`the key of an item is ${shown(operation.key)}; it is a string`);
   }
   if ("value" in operation) {
     const { namespace, key, value, index } = operation;
@@ -101,7 +115,7 @@ function operationOf(operation: Operation): Fields {
   return {
     op: "namespaces",
     match: matchConditions?.map(({ matchType, path }) => [matchType, path]),
-    max_depth: maxDepth,
+    max_depth: whole("maxDepth", maxDepth, 1),
     limit: whole("limit", limit),
     offset: whole("offset", offset),
   };
@@ -126,7 +140,7 @@ async function itemOf(answer: unknown): Promise<Item | SearchItem> {
   return {
     namespace: namespace as string[],
     key: String(key),
-    value: (await loadPlain(value)) as Record<string, unknown>,
+    value: (await loadItem(value)) as Record<string, unknown>,
     createdAt: new Date(Number(created_at) / 1000),
     updatedAt: new Date(Number(updated_at) / 1000),
     ...(typeof score === "number" ? { score } : {}),

@@ -132,7 +132,7 @@ export class FrameReader {
         const header = this.take(4);
         this.want = header.readUInt32BE();
         if (this.want > this.maxFrame) {
-          throw new ProtocolError(`no stele server answers: what does began ${JSON.stringify(header.toString("latin1"))}`);
+          throw new ProtocolError(`a server that is not stele answers: what it sends begins with ${JSON.stringify(header.toString("latin1"))}`);
         }
       }
       if (this.held < this.want) return;
@@ -186,12 +186,4 @@ export function errorOf(answer: unknown): SteleError {
     return new errors.InvalidArgumentError("the store has no vectors to find a text by: leave out query, and search by filter", more);
   }
   return type ? new type(text, more) : new errors.InternalError(`${code}: ${text}`, more);
-}
-
-/** whole is a limit or an offset, as every server takes it; undefined for none. */
-export function whole(name: string, value: unknown): number | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return value;
-  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
-  throw new InvalidArgumentError(`${name} is ${shown}; it is a whole number that is not negative, and is left out for none`);
 }

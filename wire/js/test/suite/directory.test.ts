@@ -375,12 +375,12 @@ test("items that JSON would lose are refused", async () => {
   const lost = [() => 1, Symbol("s"), 1n, NaN, -Infinity, new Map([[1, 2]]), new Set([1]), /a/, new Error("e"), Object.assign(new Error("e"), { code: 1 }), new ArrayBuffer(1), Promise.resolve(1), new (class A {
     #secret = 1;
     get secret() { return this.#secret; }
-  })()];
+  })(), new Uint8Array([1]), Buffer.from("a"), new Float64Array(1), new DataView(new ArrayBuffer(1)), [undefined], [1, , 2], new Date(NaN), { [Symbol("key")]: 1 }, Object.assign([], { [Symbol("key")]: 1 })];
   for (const value of lost) {
     await expect(store.put(["a"], "k", { value }), String(value)).rejects.toThrow(InvalidArgumentError);
     await expect(store.put(["a"], "k", { deep: [{ value }] }), String(value)).rejects.toThrow(InvalidArgumentError);
   }
-  for (const [value, told] of [[{ ages: new Map([[1, "x"]]) }, /ages is a Map.*makes strings of its keys/], [new Map([[1, "x"]]), /the value is a Map/]] as [object, RegExp][]) {
+  for (const [value, told] of [[{ ages: new Map([[1, "x"]]) }, /ages is a Map.*makes strings of its keys/], [new Map([[1, "x"]]), /the value is a Map/], [{ file: Buffer.from("a") }, /file is a Buffer.*base64/], [{ a: [1, undefined] }, /element 1 of a list is undefined/], [{ at: new Date(NaN) }, /at is Invalid Date/], [Buffer.from("a"), /the value is a Buffer/]] as [object, RegExp][]) {
     await expect(store.put(["a"], "k", value as Record<string, unknown>)).rejects.toThrow(told);
   }
   expect(await store.get(["a"], "k")).toBeNull();
@@ -391,7 +391,13 @@ test("items that JSON would lose are refused", async () => {
 
 test("arguments that are wrong, and values that are too large", async () => {
   const text = "--sync never" as unknown as string[];
-  for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: NaN }), () => SteleSaver.fromDir(directory(), { serveArgs: text })]) {
+  for (const path of [undefined, null, 5, {}] as unknown as string[]) {
+    for (const open of [SteleSaver.fromDir, SteleStore.fromDir]) {
+      expect(() => open(path)).toThrow(InvalidArgumentError);
+      expect(() => open(path)).toThrow(`the path of the store is ${JSON.stringify(path) ?? "undefined"}; name its directory`);
+    }
+  }
+  for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: "60" as unknown as number }), () => SteleSaver.fromDir(directory(), { idleExit: NaN }), () => SteleSaver.fromDir(directory(), { serveArgs: text })]) {
     expect(wrong).toThrow(InvalidArgumentError);
   }
   const dir = directory();

@@ -1,4 +1,5 @@
 /** The long-term store, beside LangGraph's own in memory. */
+import { HumanMessage } from "@langchain/core/messages";
 import { InMemoryStore, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseStore } from "@langchain/langgraph-checkpoint";
 import { InvalidArgumentError, SteleSaver, SteleStore } from "langgraph-checkpoint-stele";
@@ -120,7 +121,15 @@ test("an item that cannot come back is refused, and does not hide others", async
   for (const value of lost) {
     await expect(store.put(["n"], "lost", value as Record<string, unknown>), JSON.stringify(value)).rejects.toThrow(InvalidArgumentError);
   }
-  const values = { looks: { lc: 1, type: "constructor", id: ["a"], kwargs: {} }, whole: { text: "é😀\u0000" } };
+  const error = { lc: 2, type: "constructor", id: ["Error"], method: null, args: ["boom"], kwargs: {} };
+  const values = {
+    looks: { lc: 1, type: "constructor", id: ["a"], kwargs: {} },
+    undefined: { lc: 2, type: "undefined" },
+    error,
+    deep: { a: [{ error }, { lc: 2, type: "constructor", id: ["Set"], args: [[1]] }] },
+    message: { at: new HumanMessage("hi") },
+    whole: { text: "é😀\u0000" },
+  };
   for (const [key, value] of Object.entries(values)) await store.put(["n"], key, value);
   const found = await store.search(["n"]);
   expect(Object.fromEntries(found.map(({ key, value }) => [key, value]))).toEqual(values);

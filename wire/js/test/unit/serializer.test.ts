@@ -1,7 +1,7 @@
 import { HumanMessage } from "@langchain/core/messages";
 import { expect, test } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
-import { SteleSerializer } from "../../src/serializer.js";
+import { SteleSerializer, dumpPlain } from "../../src/serializer.js";
 
 // A user's object may look as LangChain stores objects of its classes. It is refused before it is
 // stored if it could not be read back: the whole thread could not, then.
@@ -17,4 +17,16 @@ test("an object that looks like one that is stored", async () => {
   }
   const [type, data] = await serde.dumpsTyped([new HumanMessage("hi")]);
   expect(await serde.loadsTyped(type, data)).toEqual([new HumanMessage("hi")]);
+});
+
+test.each<[string, unknown]>([
+  ["a Generator", (function* () {})()],
+  ["an AsyncGenerator", (async function* () {})()],
+  ["an Array Iterator", [1].values()],
+  ["an ArrayBuffer", new ArrayBuffer(1)],
+  ["a Promise", Promise.resolve(1)],
+  ["an object of a class without a name", new (class { #a = 1; get a() { return this.#a; } })()],
+])("what has no fields is told as what it is: %s", async (told, value) => {
+  await expect(new SteleSerializer().dumpsTyped([value])).rejects.toThrow(`an element of a value is ${told}, of which JSON keeps nothing`);
+  expect(() => dumpPlain({ value })).toThrow(`value is ${told}, of which JSON keeps nothing`);
 });

@@ -62,6 +62,7 @@ test("frames are cut out of chunks of any size", () => {
 test("a frame over the limit is refused by its header", () => {
   const reader = new FrameReader(1000);
   expect(() => [...reader.push(Buffer.from([0, 0, 4, 0]))]).toThrow(ProtocolError);
+  expect(() => [...new FrameReader().push(Buffer.from("HTTP/1.1"))]).toThrow('a server that is not stele answers: what it sends begins with "HTTP"');
 });
 
 test("messages of another form are refused", () => {
