@@ -94,7 +94,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if q.Namespace != nil {
 		return listNamespace(t, q, visit)
 	}
-	return visitSorted(selectEntries(t, q, nil), visit)
+	return listThread(t, q, visit)
 }
 
 // listReaders are the readers of the threads of a listing. They share one engine.Reader, so that
@@ -140,6 +140,89 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 	return err
 }
 
+// listThread streams as well: it merges the namespaces of a thread.
+func listThread(t *index.Partition, q saver.Query, visit func(*index.Partition, *index.Entry) error) error {
+	w := newWalk(t, q)
+	if len(w.left) == 1 {
+		q.Namespace = &w.left[0].at.Namespace
+		return listNamespace(t, q, visit)
+	}
+	for ; len(w.left) > 0; w.advance() {
+		if err := visit(t, w.left[0].entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk goes through the checkpoints of a thread that a query selects. It looks at one of each namespace
+// when it begins, and then at those that it passes.
+type walk struct {
+	t    *index.Partition
+	q    saver.Query
+	left []foundEntry // the next one of each namespace that has one, in the order of the listing
+}
+
+func newWalk(t *index.Partition, q saver.Query) *walk {
+	w, all := &walk{t: t, q: q}, string(layout.KeyCheckpoint)
+	enter := func(ns string) {
+		if f, ok := w.find(ns, q.Before); ok {
+			w.left = append(w.left, f)
+		}
+	}
+	if q.Namespace != nil {
+		enter(*q.Namespace)
+		return w
+	}
+	for it := below(t, all, ""); it != nil; {
+		before := it.Key
+		if ns, _, ok := layout.ParseCheckpointKey(it.Key); ok {
+			enter(ns)
+			before = layout.CheckpointPrefix(ns)
+		}
+		it = below(t, all, before)
+	}
+	slices.SortFunc(w.left, compareFound)
+	return w
+}
+
+// find returns the greatest checkpoint of a namespace that the query selects, before an id unless that is "".
+func (w *walk) find(ns, before string) (f foundEntry, ok bool) {
+	prefix := layout.CheckpointPrefix(ns)
+	var it *index.Entry
+	switch id := w.q.CheckpointID; {
+	case id == "" && before == "":
+		it = below(w.t, prefix, "")
+	case id == "":
+		it = below(w.t, prefix, prefix+before)
+	case before == "" || id < before:
+		it = w.t.Get(prefix + id)
+	}
+	if it == nil {
+		return f, false
+	}
+	at := saver.Config{ThreadID: strings.TrimPrefix(w.t.ID, layout.SpaceThread), Namespace: ns, CheckpointID: it.Key[len(prefix):]}
+	return foundEntry{at, w.t, it}, true
+}
+
+// advance passes the first of left. The next one of its namespace often comes soon, so few others move.
+func (w *walk) advance() {
+	next, ok := w.find(w.left[0].at.Namespace, w.left[0].at.CheckpointID)
+	if !ok {
+		w.left = w.left[1:]
+		return
+	}
+	i, _ := slices.BinarySearchFunc(w.left[1:], next, compareFound)
+	copy(w.left, w.left[1:i+1])
+	w.left[i] = next
+}
+
+// below returns the entry with the greatest key that begins with prefix and is smaller than before, unless that is ""; or nil.
+func below(t *index.Partition, prefix, before string) (last *index.Entry) {
+	t.Descend(prefix, before, func(it *index.Entry) bool { last = it; return false })
+	return last
+}
+
 // listAll gathers the checkpoints of all threads before it yields the first:
 // their ids interleave. With note newest is made of them.
 func (s *Saver) listAll(v *engine.View, q saver.Query, note bool, visit func(*index.Partition, *index.Entry) error) error {
@@ -173,6 +256,8 @@ type foundEntry struct {
 	entry  *index.Entry
 }
 
+func compareFound(a, b foundEntry) int { return a.at.CompareListing(b.at) }
+
 func selectEntries(t *index.Partition, q saver.Query, all []foundEntry) []foundEntry {
 	prefix := string(layout.KeyCheckpoint)
 	if q.Namespace != nil {
@@ -191,7 +276,7 @@ func selectEntries(t *index.Partition, q saver.Query, all []foundEntry) []foundE
 }
 
 func visitSorted(all []foundEntry, visit func(*index.Partition, *index.Entry) error) error {
-	slices.SortFunc(all, func(a, b foundEntry) int { return a.at.CompareListing(b.at) })
+	slices.SortFunc(all, compareFound)
 	for _, f := range all {
 		if err := visit(f.thread, f.entry); err != nil {
 			return err

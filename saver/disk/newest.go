@@ -310,7 +310,7 @@ type merge []opened
 // opened is a thread in a merge, with its remaining checkpoints.
 type opened struct {
 	boundThread
-	left []foundEntry // nil: not opened yet
+	*walk // nil: not opened yet
 }
 
 // Len implements heap.Interface.
@@ -321,11 +321,11 @@ func (m merge) Len() int { return len(m) }
 func (m merge) Less(i, j int) bool {
 	a, b := &m[i], &m[j]
 	switch {
-	case a.left != nil && b.left != nil:
-		return a.left[0].at.CompareListing(b.left[0].at) < 0
-	case a.left == nil && b.left == nil:
+	case a.walk != nil && b.walk != nil:
+		return compareFound(a.left[0], b.left[0]) < 0
+	case a.walk == nil && b.walk == nil:
 		return a.id > b.id
-	case a.left == nil:
+	case a.walk == nil:
 		return a.id >= b.left[0].at.CheckpointID
 	}
 	return a.left[0].at.CheckpointID > b.id
@@ -351,13 +351,12 @@ func (m merge) open(n *newest, v *engine.View, q saver.Query) error {
 	if err != nil {
 		return err
 	}
-	top.left = []foundEntry{}
 	if t == nil {
+		top.walk = &walk{}
 		n.forget(top.boundThread, v)
 		return nil
 	}
-	top.left = selectEntries(t, q, top.left)
-	slices.SortFunc(top.left, func(a, b foundEntry) int { return a.at.CompareListing(b.at) })
+	top.walk = newWalk(t, q)
 	return nil
 }
 
@@ -372,7 +371,7 @@ func (s *Saver) listSome(v *engine.View, q saver.Query, of newestThreads, visit 
 		m[i] = opened{boundThread: t}
 	}
 	for heap.Init(&m); m.Len() > 0; {
-		if top := &m[0]; top.left == nil {
+		if top := &m[0]; top.walk == nil {
 			if err := m.open(s.newest, v, q); err != nil {
 				return err
 			}
@@ -383,7 +382,7 @@ func (s *Saver) listSome(v *engine.View, q saver.Query, of newestThreads, visit 
 			if err := visit(top.left[0].thread, top.left[0].entry); err != nil {
 				return err
 			}
-			top.left = top.left[1:]
+			top.advance()
 		}
 		if len(m[0].left) == 0 {
 			heap.Pop(&m)
