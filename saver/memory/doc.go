@@ -1,6 +1,7 @@
 // Package memory keeps threads in plain maps, with exactly the semantics of the durable
 // saver. It is the model against which the durable saver is tested, and serves tests and
-// programs that need no durability. It is deliberately simple.
+// programs that need no durability. It is deliberately simple: List looks at the ids of all
+// checkpoints of the threads it lists, and Threads at those of all threads, whatever their limit.
 //
 // The contract leaves some decisions to the saver. This one and the durable saver decide
 // alike:

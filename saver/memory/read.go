@@ -123,8 +123,8 @@ func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple,
 	}
 }
 
-// sel returns the checkpoints that q selects, in the order of a listing. It ignores the filter
-// and the limit.
+// sel returns the checkpoints that q selects, in the order of a listing. It ignores the filter; without one,
+// it returns no more than the limit.
 func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -137,11 +137,18 @@ func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 	if q.Limit == saver.NoResults {
 		return nil, nil
 	}
-	var all []found
-	for threadID, t := range s.threads {
-		if q.ThreadID != "" && q.ThreadID != threadID {
-			continue
+	all := first{}
+	if len(q.Filter) == 0 {
+		all.limit = q.Limit
+	}
+	threads := s.threads
+	if q.ThreadID != "" {
+		threads = map[string]*thread{}
+		if t := s.threads[q.ThreadID]; t != nil {
+			threads[q.ThreadID] = t
 		}
+	}
+	for threadID, t := range threads {
 		for ns, n := range t.namespaces {
 			if q.Namespace != nil && *q.Namespace != ns {
 				continue
@@ -150,12 +157,40 @@ func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 				if q.CheckpointID != "" && q.CheckpointID != id || q.Before != "" && id >= q.Before {
 					continue
 				}
-				all = append(all, n.find(saver.Config{ThreadID: threadID, Namespace: ns, CheckpointID: id}, cp))
+				if at := (saver.Config{ThreadID: threadID, Namespace: ns, CheckpointID: id}); all.wants(at) {
+					all.add(n.find(at, cp))
+				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return a.at.CompareListing(b.at) })
-	return all, nil
+	all.sort()
+	return all.found, nil
+}
+
+// first are the first checkpoints of a listing among those that were added, and a few others.
+type first struct {
+	found []found
+	limit int // how many of them are needed; 0: all
+	// cut is the last of limit checkpoints. What comes behind it is not needed.
+	cut *saver.Config
+}
+
+func (f *first) wants(at saver.Config) bool { return f.cut == nil || at.CompareListing(*f.cut) < 0 }
+
+func (f *first) add(one found) {
+	f.found = append(f.found, one)
+	if f.limit > 0 && len(f.found)-f.limit >= f.limit { // twice it, or more
+		f.sort()
+		f.cut = &f.found[f.limit-1].at
+	}
+}
+
+// sort sorts them, and drops those that are not needed.
+func (f *first) sort() {
+	slices.SortFunc(f.found, func(a, b found) int { return a.at.CompareListing(b.at) })
+	if f.limit > 0 {
+		f.found = f.found[:min(f.limit, len(f.found))]
+	}
 }
 
 // match returns the tuple of f if its metadata matches filter, or nil.

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,10 +19,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 			yield(saver.ThreadInfo{}, err)
 			return
 		}
-		for i, info := range infos {
-			if q.Limit > 0 && i == q.Limit {
-				return
-			}
+		for _, info := range infos {
 			if err := ctx.Err(); err != nil {
 				yield(saver.ThreadInfo{}, err)
 				return
@@ -46,10 +42,19 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	}
 	ids := []string{q.ThreadID}
 	if q.ThreadID == "" {
-		ids = slices.Sorted(maps.Keys(s.threads))
+		ids = nil
+		for id := range s.threads {
+			if strings.HasPrefix(id, q.Prefix) {
+				ids = append(ids, id)
+			}
+		}
+		slices.Sort(ids)
 	}
 	var infos []saver.ThreadInfo
 	for _, id := range ids {
+		if q.Limit > 0 && len(infos) == q.Limit {
+			break
+		}
 		t := s.threads[id]
 		if t == nil || !strings.HasPrefix(id, q.Prefix) || t.updated.Before(q.UpdatedSince) {
 			continue
