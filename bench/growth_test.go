@@ -50,6 +50,9 @@ var (
 	manyItems   = func(g *grown, i int) error {
 		return g.items.Put(context.Background(), store.Namespace{"ns"}, thread(i), map[string]any{"n": i})
 	}
+	manyUsers = func(g *grown, i int) error {
+		return g.items.Put(context.Background(), store.Namespace{"users", thread(i)}, "food", map[string]any{"n": i})
+	}
 	endedRuns = func(g *grown, i int) error {
 		if err := waitingRuns(g, i); err != nil {
 			return err
@@ -106,6 +109,9 @@ var growthRows = []struct {
 		root := ""
 		return consume(g.disk.List(ctx, saver.Query{ThreadID: "long", Namespace: &root, Limit: 100}))
 	}},
+	{"list-10-any-namespace/thread", oneThread, false, 1, 0, func(ctx context.Context, g *grown) error {
+		return consume(g.disk.List(ctx, saver.Query{ThreadID: "long", Limit: 10}))
+	}},
 	{"copy/thread", oneThread, true, 0, 1.1, func(ctx context.Context, g *grown) error { return g.disk.CopyThread(ctx, "long", "copy") }},
 	{"retain/thread", oneThread, true, 0, 1.1, func(ctx context.Context, g *grown) error {
 		_, err := g.disk.Retain(ctx, saver.RetentionPolicy{KeepLast: 10}, false)
@@ -122,6 +128,18 @@ var growthRows = []struct {
 	}},
 	{"search-10/items", manyItems, false, 0, 1.1, func(ctx context.Context, g *grown) error {
 		_, err := g.items.Search(ctx, store.Query{Prefix: store.Namespace{"ns"}})
+		return err
+	}},
+	{"search-10/users", manyUsers, false, 0, 1.3, func(ctx context.Context, g *grown) error {
+		_, err := g.items.Search(ctx, store.Query{Prefix: store.Namespace{"users"}, Limit: 10})
+		return err
+	}},
+	{"search-10-by-key/users", manyUsers, false, 1, 0, func(ctx context.Context, g *grown) error {
+		_, err := g.items.Search(ctx, store.Query{Prefix: store.Namespace{"users"}, Limit: 10, ByKey: true})
+		return err
+	}},
+	{"namespaces-10/users", manyUsers, false, 1, 0, func(ctx context.Context, g *grown) error {
+		_, err := g.items.ListNamespaces(ctx, store.NamespaceQuery{MaxDepth: 1, Limit: 10})
 		return err
 	}},
 	{"run/waiting", waitingRuns, false, 1, 0, func(ctx context.Context, g *grown) error { return g.execute(ctx) }},

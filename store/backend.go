@@ -37,9 +37,9 @@ type backend interface {
 // view is a consistent view of a store. It must be released.
 type view interface {
 	get(ns, key string) (entry, bool, error)
-	// spaces calls fn for the namespaces at prefix and below, in order, until it
+	// spaces calls fn for the namespaces at prefix and below, from an id on, in order, until it
 	// returns false or an error.
-	spaces(prefix string, fn func(space) (bool, error)) error
+	spaces(prefix, from string, fn func(space) (bool, error)) error
 	// read is the value of an entry of this view.
 	read(ctx context.Context, en *entry) (map[string]any, error)
 	release()

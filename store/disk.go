@@ -301,7 +301,7 @@ func (d *durable) sweep(ctx context.Context) (int, error) {
 	defer v.release()
 	var expired []address
 	now := d.now()
-	err = v.spaces("", func(sp space) (bool, error) {
+	err = v.spaces("", "", func(sp space) (bool, error) {
 		if !sp.expiring() {
 			return true, ctx.Err()
 		}
@@ -398,10 +398,10 @@ func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) 
 	return value, err
 }
 
-func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {
-	from := partitionOf(prefix)
-	aerr := v.v.Ascend(from, func(t *index.Partition) bool {
-		if !strings.HasPrefix(t.ID, from) {
+func (v *diskView) spaces(prefix, from string, fn func(space) (bool, error)) (err error) {
+	within := partitionOf(prefix)
+	aerr := v.v.Ascend(max(within, partitionOf(from)), func(t *index.Partition) bool {
+		if !strings.HasPrefix(t.ID, within) {
 			return false
 		}
 		var more bool

@@ -27,6 +27,12 @@ func idOf(ns Namespace) string {
 	return b.String()
 }
 
+// behind is greater than the ids of a namespace and those below it, and not greater than any that follows.
+func behind(ns Namespace) string {
+	id := idOf(ns)
+	return id[:len(id)-1] + "\x01"
+}
+
 // namespaceOf is the inverse of idOf; ok is false for an id that idOf does not return.
 func namespaceOf(id string) (ns Namespace, ok bool) {
 	ns = Namespace{}

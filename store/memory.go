@@ -163,8 +163,8 @@ func (v *memoryView) read(_ context.Context, en *entry) (map[string]any, error) 
 	return decodeValue(v.m.codec, en.mem.value)
 }
 
-func (v *memoryView) spaces(prefix string, fn func(space) (bool, error)) error {
-	for from := prefix; ; {
+func (v *memoryView) spaces(prefix, from string, fn func(space) (bool, error)) error {
+	for from = max(from, prefix); ; {
 		var first *memoryItem
 		v.tree.AscendGreaterOrEqual(at(from, ""), func(it *memoryItem) bool { first = it; return false })
 		if first == nil || !strings.HasPrefix(first.ns, prefix) {

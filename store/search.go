@@ -206,7 +206,7 @@ const checkEvery = 1024
 
 func eachEntry(ctx context.Context, v view, prefix string, accept func(*entry) (bool, error), fn func(*entry) bool) error {
 	n := 0
-	return v.spaces(prefix, func(sp space) (bool, error) {
+	return v.spaces(prefix, "", func(sp space) (bool, error) {
 		more := true
 		err := sp.items(func(en *entry) (bool, error) {
 			if n++; n%checkEvery == 0 && ctx.Err() != nil {
@@ -227,7 +227,7 @@ func eachEntry(ctx context.Context, v view, prefix string, accept func(*entry) (
 func (s *Local) nearest(ctx context.Context, v view, x *search, want int, accept func(*entry) (bool, error)) ([]hit, error) {
 	scorer := s.opts.Index.scorer(x.query)
 	top := best[hit]{n: want, before: nearestFirst}
-	err := v.spaces(x.prefix, func(sp space) (bool, error) {
+	err := v.spaces(x.prefix, "", func(sp space) (bool, error) {
 		return true, sp.nearest(ctx, &scorer, accept, &top)
 	})
 	if err != nil || len(top.list) >= want {
@@ -271,7 +271,8 @@ func (s *Local) namespaces(ctx context.Context, v view, q NamespaceQuery) ([]Nam
 	visible := s.visible()
 	out, skipped := []Namespace{}, 0
 	var last Namespace
-	err := v.spaces(idOf(fixedPrefix(q.Match)), func(sp space) (bool, error) {
+	prefix, from := idOf(fixedPrefix(q.Match)), ""
+	visit := func(sp space) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -288,7 +289,9 @@ func (s *Local) namespaces(ctx context.Context, v view, q NamespaceQuery) ([]Nam
 			ns = ns[:q.MaxDepth:q.MaxDepth]
 		}
 		if last != nil && slices.Equal(last, ns) {
-			return true, nil // cut namespaces stay sorted, so equal ones are neighbours
+			// Cut namespaces stay sorted, so equal ones are neighbours. Those that follow are not looked at.
+			from = behind(last)
+			return false, nil
 		}
 		if last = ns; skipped < q.Offset {
 			skipped++
@@ -296,7 +299,13 @@ func (s *Local) namespaces(ctx context.Context, v view, q NamespaceQuery) ([]Nam
 		}
 		out = append(out, ns)
 		return len(out) < limit, nil
-	})
+	}
+	err := v.spaces(prefix, "", visit)
+	for from != "" && err == nil {
+		at := from
+		from = ""
+		err = v.spaces(prefix, at, visit)
+	}
 	return out, err
 }
 

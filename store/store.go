@@ -35,7 +35,9 @@ type Store interface {
 	// Delete removes an item. A missing one is no error.
 	Delete(ctx context.Context, ns Namespace, key string) error
 
-	// Search returns the items that q selects, from one consistent state of the store.
+	// Search returns the items that q selects, from one consistent state of the store. It looks at every item
+	// at the prefix and below, as the newest may be any of them: ten of 100,000 users' items take as long as
+	// all of them. Search the namespace of one user, or in the order of keys (Query.ByKey) with a Limit.
 	Search(ctx context.Context, q Query) ([]Found, error)
 
 	// ListNamespaces returns the namespaces q selects, sorted label by label. It
