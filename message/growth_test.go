@@ -57,3 +57,26 @@ func blocks(list ...any) message.Chunk {
 	m.Blocks = list
 	return message.Chunk{Message: m}
 }
+
+// TestRunsGrow: what merging a run of messages allocates grows with them, and not with their square.
+func TestRunsGrow(t *testing.T) {
+	for _, typ := range []message.Type{message.TypeHuman, message.TypeSystem, message.TypeAI} {
+		allocated := func(n int) uint64 {
+			list := make([]message.Message, n)
+			for i := range list {
+				list[i] = message.Message{Type: typ, Content: "words and words and words and words"}
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			merged, err := message.MergeRuns(list, "\n")
+			runtime.ReadMemStats(&after)
+			if err != nil || len(merged) != 1 || merged[0].Content != strings.Repeat(list[0].Content+"\n", n-1)+list[0].Content {
+				t.Fatalf("%s: %d messages: %v", typ, len(merged), err)
+			}
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		if few, many := allocated(1000), allocated(8000); many > 20*few {
+			t.Errorf("%s: %d bytes for 1,000 messages, and %d for 8,000", typ, few, many)
+		}
+	}
+}

@@ -91,19 +91,35 @@ func (m Message) withoutCalls(ids []string) (_ Message, ok bool) {
 // roles, or two removals.
 func MergeRuns(list []Message, separator string) ([]Message, error) {
 	out := make([]Message, 0, len(list))
+	var text []byte // of the last of out, to which texts were added: it is copied once, not for each
+	finish := func() {
+		if text != nil {
+			out[len(out)-1].Content, text = string(text), nil
+		}
+	}
 	for i, m := range list {
 		last := len(out) - 1
 		if last < 0 || m.Type == TypeTool || m.Type != out[last].Type {
+			finish()
 			out = append(out, m)
 			continue
 		}
 		if m.Type == TypeRemove {
 			return nil, fmt.Errorf("message %d: %w: two of type %q", i, ErrMerge, m.Type)
 		}
+		texts := out[last].Blocks == nil && m.Blocks == nil
+		if !texts {
+			finish()
+		}
 		a, b := Chunk{Message: out[last]}, Chunk{Message: m}
 		b.ResponseMetadata = nil
-		if a.Blocks == nil && b.Blocks == nil && a.Content != "" && b.Content != "" {
-			a.Content += separator
+		if texts {
+			text = append(text, a.Content...)
+			if len(text) > 0 && b.Content != "" {
+				text = append(text, separator...)
+			}
+			text = append(text, b.Content...)
+			a.Content, b.Content = "", ""
 		}
 		sum, err := a.Add(b)
 		if err == nil {
@@ -113,6 +129,7 @@ func MergeRuns(list []Message, separator string) ([]Message, error) {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 	}
+	finish()
 	return out, nil
 }
 

@@ -211,14 +211,16 @@ func New(spec Spec, opts Options) (*Graph, error) {
 
 func (g *Graph) addChannels() error {
 	names := slices.Clone(g.spec.ChannelOrder)
-	for i, name := range names {
-		if slices.Contains(names[:i], name) {
+	ordered := make(map[string]bool, len(names))
+	for _, name := range names {
+		if ordered[name] {
 			return &GraphError{Channel: name, Reason: "is in ChannelOrder twice"}
 		}
+		ordered[name] = true
 	}
 	var rest []string
 	for name := range g.spec.Channels {
-		if !slices.Contains(names, name) {
+		if !ordered[name] {
 			rest = append(rest, name)
 		}
 	}

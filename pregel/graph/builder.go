@@ -73,7 +73,9 @@ type join struct {
 type Builder struct {
 	schema   *schema
 	nodes    []*node
+	named    map[string]*node // the first of each name
 	edges    []edge
+	drawn    map[edge]bool // those in edges
 	joins    []join
 	branches []branch
 	input    []string
@@ -89,7 +91,7 @@ type Builder struct {
 // New begins a graph whose state is a map with these keys.
 func New(fields ...Field) *Builder {
 	s, err := newSchema(fields)
-	return &Builder{schema: s, err: err}
+	return &Builder{schema: s, named: map[string]*node{}, drawn: map[edge]bool{}, err: err}
 }
 
 func (b *Builder) failf(nodeName, format string, args ...any) *Builder {
@@ -109,11 +111,13 @@ func (b *Builder) Output(keys ...string) *Builder { b.output = keys; return b }
 // Cache and OnError for all except error handlers.
 func (b *Builder) Defaults(o NodeOptions) *Builder { b.defaults = o; return b }
 
-func (b *Builder) find(name string) *node {
-	if i := slices.IndexFunc(b.nodes, func(n *node) bool { return n.name == name }); i >= 0 {
-		return b.nodes[i]
+func (b *Builder) find(name string) *node { return b.named[name] }
+
+func (b *Builder) addNode(n *node) {
+	b.nodes = append(b.nodes, n)
+	if b.named[n.name] == nil {
+		b.named[n.name] = n
 	}
-	return nil
 }
 
 // Node adds a node.
@@ -129,7 +133,7 @@ func (b *Builder) Node(name string, f pregel.Func, opts ...NodeOptions) *Builder
 	case b.find(name) != nil:
 		return b.failf(name, "there is a node of this name already")
 	}
-	b.nodes = append(b.nodes, n)
+	b.addNode(n)
 	if n.opts.OnError != nil {
 		b.handler(n, "__error_handler__"+name, n.opts.OnError)
 	}
@@ -146,7 +150,7 @@ func lastOf[T any](opts []T) (last T) {
 
 func (b *Builder) handler(n *node, name string, f pregel.Func) {
 	n.onError = name
-	b.nodes = append(b.nodes, &node{name: name, run: f, handler: true})
+	b.addNode(&node{name: name, run: f, handler: true})
 }
 
 // Subgraph adds a graph as a node. Its input is the state, and its result is the update. What it took out
@@ -218,8 +222,8 @@ func (b *Builder) Edge(from, to string) *Builder {
 	case to == Start:
 		return b.failf(to, "graph.Start cannot be the end of an edge")
 	}
-	if e := (edge{from, to}); !slices.Contains(b.edges, e) {
-		b.edges = append(b.edges, e)
+	if e := (edge{from, to}); !b.drawn[e] {
+		b.edges, b.drawn[e] = append(b.edges, e), true
 	}
 	return b
 }

@@ -33,6 +33,9 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
 	}
+	own := *b
+	own.named = maps.Clone(b.named) // a graph that runs reads it
+	b = &own
 	c := &compiler{b: b, nodes: map[string]*pregel.Node{}, channels: maps.Clone(b.schema.channels), order: b.schema.stored(), langGraph: o.LangGraph}
 	c.add(Start, channel.Ephemeral[any](channel.Guarded))
 	if err := c.attachNodes(); err != nil {
