@@ -349,6 +349,13 @@ func TestReplicaTimes(t *testing.T) {
 	address := "file://" + t.TempDir()
 	dir := filepath.Join(t.TempDir(), "store")
 	serve := []string{"serve", dir, "--idle-exit", "1ms"}
+	go func() { // the first client, which the server waits for
+		c := client.Dir(dir, client.Options{})
+		for c.DeleteThread(t.Context(), "t") != nil && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		_ = c.Close() // the server is to end
+	}()
 	bucket := slices.Clip(append(serve, "--replica", address))
 	if _, errOut, code := stele(t, append(bucket, "--replica-ttl", "7s", "--replica-keep", "24h", "--replica-interval", "2s")...); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, errOut)

@@ -44,6 +44,7 @@ type Options struct {
 	MaxConnections int           // default 1,024
 	Idle           time.Duration // after which an unused connection is closed; default an hour
 	IdleExit       time.Duration // without connections, after which Serve returns; 0: never
+	First          time.Duration // that IdleExit waits longer for the first connection; default 15 s, as long as a client looks for a server
 	Grace          time.Duration // for calls in progress when Serve is told to end; default 10 s
 	Stall          time.Duration // for a peer that takes or sends nothing in the middle of a frame; default 30 s
 	Greeting       time.Duration // for the first request; default 10 s
@@ -53,7 +54,7 @@ type Options struct {
 // maxValue is the largest value that stores take, for clients to know.
 const maxValue = 64 << 20
 
-// ErrIdle is returned by Serve when no connection has been open for Options.IdleExit.
+// ErrIdle is returned by Serve when no connection has been open for Options.IdleExit, or none has come.
 var ErrIdle = errors.New("no connection for as long as the server waits")
 
 // ErrUnavailable is returned by Serve when the store takes no more writes.
@@ -77,7 +78,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	lastOne time.Time // when the last connection ended
+	lastOne time.Time // when the last connection ended, or is to have come
 	closing bool
 	running sync.WaitGroup // calls that have begun
 	serving sync.WaitGroup // connections
@@ -95,6 +96,7 @@ func New(o Options) *Server {
 		}
 	}
 	set(&o.Idle, time.Hour)
+	set(&o.First, 15*time.Second)
 	set(&o.Grace, 10*time.Second)
 	set(&o.Stall, 30*time.Second)
 	set(&o.Greeting, 10*time.Second)
@@ -110,7 +112,7 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan error, 1), lastOne: time.Now()}
+	s := &Server{opts: o, log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan error, 1), lastOne: time.Now().Add(o.First)}
 	s.calls = newCallTable(o.Saver)
 	s.methods, s.names = s.available()
 	return s

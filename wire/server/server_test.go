@@ -325,14 +325,33 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestIdleExit: a server ends by itself when nobody has been connected for long.
+// TestIdleExit: a server ends by itself when nobody has been connected for long, but waits for its first client.
 func TestIdleExit(t *testing.T) {
 	at, err := server.ListenDir(t.TempDir())
 	must(t, err)
 	defer func() { must(t, at.Close()) }()
 	n := start(t, t.TempDir(), nil)
-	s := server.New(server.Options{Saver: n.d, IdleExit: time.Millisecond})
+	s := server.New(server.Options{Saver: n.d, IdleExit: time.Millisecond, First: time.Millisecond})
 	if err := s.Serve(ctx, at.Listener); !errors.Is(err, server.ErrIdle) {
+		t.Error(err)
+	}
+	if at, err = server.ListenDir(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { must(t, at.Close()) }()
+	s = server.New(server.Options{Saver: n.d, IdleExit: time.Millisecond})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, at.Listener) }()
+	select {
+	case err := <-ended:
+		t.Fatal("before its first client came: ", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	c, err := client.Address(at.Address, client.Options{})
+	must(t, err)
+	must(t, c.DeleteThread(ctx, "t"))
+	must(t, c.Close())
+	if err := <-ended; !errors.Is(err, server.ErrIdle) {
 		t.Error(err)
 	}
 }

@@ -46,6 +46,7 @@ export interface DirectoryOptions {
 export class Directory implements Endpoint {
   private readonly path: string;
   private locked = false;
+  private started: ChildProcess | undefined; // the last server that was started here
   private seen = false; // there has been a directory
   private store = ""; // the id of the store that was used
 
@@ -101,7 +102,8 @@ export class Directory implements Endpoint {
     this.check();
     const { log, name } = this.log();
     try {
-      await this.ready(this.spawn(log), log, deadline);
+      this.started = this.spawn(log);
+      await this.ready(this.started, log, deadline);
     } finally {
       fs.closeSync(log);
       try {
@@ -149,7 +151,10 @@ export class Directory implements Endpoint {
     if (this.locked) {
       return new DirectoryLockedError(`another program has ${this.path} open, and no server answers there`, { cause });
     }
-    return new SteleConnectionError(`the server of ${this.path} does not answer: ${reason(cause)}`, { cause });
+    const { exitCode = null, signalCode = null } = this.started ?? {};
+    const end = exitCode !== null ? `with code ${exitCode}` : signalCode !== null && `by ${signalCode}`;
+    const why = end ? `stele serve, which was started here, ended by itself, ${end}` : reason(cause);
+    return new SteleConnectionError(`the server of ${this.path} does not answer: ${why}`, { cause });
   }
 
   /** check refuses what no server could be started on, in words about paths. */

@@ -215,6 +215,24 @@ exec "{find_binary()}" "$@"
     assert len(starts.read_bytes()) == 4
 
 
+def test_servers_that_end_by_themselves_are_said_to(
+    directory: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "stele"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    saver = SteleSaver.from_dir(directory, binary=program, start_timeout=0.5)
+    with pytest.raises(errors.SteleConnectionError, match="ended with code 0"):
+        saver.setup()
+
+
+def test_a_server_that_stays_for_a_moment_waits_for_its_first_client(
+    directory: Path,
+) -> None:
+    with SteleSaver.from_dir(directory, idle_exit=0.001) as saver:
+        put(saver)
+
+
 @pytest.mark.parametrize("server", ["runs", "ended"])
 def test_a_store_that_was_moved_away_is_not_replaced(
     make_directory: Callable[[], Path], server: str

@@ -194,6 +194,24 @@ test("a server that is stopped is told in words", async () => {
   }
 });
 
+test("a server that stays for a millisecond waits for its first client", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 1 });
+  await saver.put(at("t"), checkpoint("c"), meta, {});
+});
+
+test.skipIf(process.platform === "win32")("servers that end by themselves are said to", async () => {
+  const dir = directory();
+  for (const [does, says] of [
+    ["exit 0", "ended by itself, with code 0"],
+    ["kill -9 $$", "ended by itself, by SIGKILL"],
+  ]) {
+    const program = `${dir}.program`;
+    fs.writeFileSync(program, `#!/bin/sh\n${does}\n`, { mode: 0o755 });
+    await using saver = SteleSaver.fromDir(dir, { binary: program, connectTimeout: 500 });
+    await expect(saver.setup()).rejects.toThrow(says);
+  }
+});
+
 test("a program that is missing, or is another one", async () => {
   await using missing = SteleSaver.fromDir(directory(), { binary: "no-such-stele" });
   await expect(missing.setup()).rejects.toThrow(BinaryNotFoundError);

@@ -213,7 +213,8 @@ class Directory:
         self._binary = binary
         self._starting = threading.Lock()
         self._locked = False
-        self._ended = ""  # how the last server ended that was started here
+        # the last server that was started here
+        self._started: subprocess.Popen[bytes] | None = None
         self._seen = False  # there has been a store
         self._store = ""  # its id
         self._resolved = False
@@ -333,11 +334,10 @@ class Directory:
     def _run(self, deadline: float, until: float) -> None:
         locked, self._locked = self._locked, False
         with self._log() as log:
-            process = self._spawn(log)
+            process = self._started = self._spawn(log)
             while True:
                 said = self._said()
                 if said is not None and said.get("pid") == process.pid:
-                    self._ended = ""
                     break
                 code = process.poll()
                 if code == _LOCKED:
@@ -346,7 +346,6 @@ class Directory:
                 if code is not None and code <= 0:
                     # One that was killed, or told to end, says nothing about the
                     # directory: another one is started.
-                    self._ended = f"stele serve ended with code {code}"
                     return
                 if code is not None:
                     raise self._failed(code, log)
@@ -420,9 +419,9 @@ class Directory:
             return DirectoryLockedError(
                 f"another program has {self.path} open, and no server answers there"
             )
-        return SteleConnectionError(
-            f"the server of {self.path} does not answer: {self._ended or cause}"
-        )
+        code = None if self._started is None else self._started.poll()
+        why = cause if code is None else f"stele serve ended with code {code}"
+        return SteleConnectionError(f"the server of {self.path} does not answer: {why}")
 
 
 def _in_event_loop() -> bool:
