@@ -214,17 +214,21 @@ func describe(role string, content any, rest map[string]any) (Message, error) {
 		content = strconv.FormatInt(n, 10)
 	}
 	if m.Type != TypeRemove && !m.setContent(content) {
-		return fail("the content is a %s", kindOf(content))
+		if list, ok := content.([]any); ok {
+			i := slices.IndexFunc(list, func(e any) bool { return !new(Message).setContent([]any{e}) })
+			return fail("part %d of the content is %s: use texts and blocks", i, kindOf(list[i]))
+		}
+		return fail("the content is %s", kindOf(content))
 	}
 	if v := take("name"); !loadText(&m.Name, v) {
-		return fail("the name is a %s", kindOf(v))
+		return fail("the name is %s", kindOf(v))
 	}
 	id := take("id")
 	if n, ok := intOf(id); ok {
 		id = strconv.FormatInt(n, 10)
 	}
 	if !loadText(&m.ID, id) {
-		return fail("the id is a %s", kindOf(id))
+		return fail("the id is %s", kindOf(id))
 	}
 	if err := m.describeTools(take("tool_call_id"), take("tool_calls")); err != nil {
 		return fail("%v", err)
@@ -232,7 +236,7 @@ func describe(role string, content any, rest map[string]any) (Message, error) {
 	if v := take("response_metadata"); truthy(v) {
 		var ok bool
 		if m.ResponseMetadata, ok = v.(map[string]any); !ok {
-			return fail("response_metadata is a %s", kindOf(v))
+			return fail("response_metadata is %s", kindOf(v))
 		}
 	}
 	if len(rest) > 0 {
@@ -240,7 +244,7 @@ func describe(role string, content any, rest map[string]any) (Message, error) {
 		delete(rest, "additional_kwargs")
 		kwargs, ok := inner.(map[string]any)
 		if had && !ok {
-			return fail("additional_kwargs is a %s", kindOf(inner))
+			return fail("additional_kwargs is %s", kindOf(inner))
 		}
 		maps.Copy(rest, kwargs)
 		m.AdditionalKwargs = rest
@@ -301,7 +305,7 @@ func (m *Message) describeTools(callID, calls any) error {
 	switch {
 	case m.Type == TypeTool:
 		if callID == nil || !loadText(&m.ToolCallID, callID) {
-			return fmt.Errorf("tool_call_id is a %s", kindOf(callID))
+			return fmt.Errorf("tool_call_id is %s", kindOf(callID))
 		}
 	case callID != nil:
 		m.extra("tool_call_id", callID)
@@ -311,13 +315,13 @@ func (m *Message) describeTools(callID, calls any) error {
 	}
 	list, ok := calls.([]any)
 	if !ok {
-		return fmt.Errorf("tool_calls is a %s", kindOf(calls))
+		return fmt.Errorf("tool_calls is %s", kindOf(calls))
 	}
 	read := make([]any, len(list))
 	for i, e := range list {
 		call, ok := e.(map[string]any)
 		if !ok {
-			return fmt.Errorf("tool call %d is a %s", i, kindOf(e))
+			return fmt.Errorf("tool call %d is %s", i, kindOf(e))
 		}
 		if f, ok := call["function"]; ok {
 			function, _ := f.(map[string]any)

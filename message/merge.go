@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/stele-go/stele/base/jsontext"
 )
 
 // ErrMerge: two messages, or parts of them, cannot be added up.
@@ -14,26 +16,19 @@ var ErrMerge = errors.New("cannot be merged")
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
-// kindOf is the Python type that v would be.
+// kindOf is the kind of JSON that v would be, if it is plain data. It tells apart what Python's types do.
 func kindOf(v any) string {
 	switch v.(type) {
-	case nil:
-		return "None"
-	case bool:
-		return "bool"
-	case int, int8, int16, int32, int64, uint8, uint16, uint32, uint64, uint:
-		return "int"
-	case float64, float32:
-		return "float"
-	case string, *joined:
-		return "str"
-	case map[string]any:
-		return "dict"
-	case []any:
-		return "list"
+	case *joined:
+		return kindText
+	case nil, bool, int, int8, int16, int32, int64, uint8, uint16, uint32, uint64, uint, float64, float32, string, map[string]any, []any:
+		return jsontext.Kind(v)
 	}
 	return fmt.Sprintf("%T", v)
 }
+
+// Kinds that are compared.
+var kindText, kindInt, kindBool = jsontext.Kind(""), jsontext.Kind(0), jsontext.Kind(false)
 
 // joined is a text to which parts are added. It stands in what merging made alone, in place of a string, so that a
 // message of many parts is not copied for each; finish puts the string there.
@@ -107,7 +102,7 @@ func mergeMaps(left, right map[string]any, depth int) (map[string]any, error) {
 func mergeValues(key string, old, v any, depth int) (any, error) {
 	kind := kindOf(old)
 	if kind != kindOf(v) {
-		return nil, fmt.Errorf("%w: %q is a %s and a %s", ErrMerge, key, kind, kindOf(v))
+		return nil, fmt.Errorf("%w: %q is %s and %s", ErrMerge, key, kind, kindOf(v))
 	}
 	switch old := old.(type) {
 	case *joined:
@@ -127,10 +122,10 @@ func mergeValues(key string, old, v any, depth int) (any, error) {
 	case []any:
 		return mergeLists(old, v.([]any), depth+1) //nolint:errcheck // of the same kind
 	}
-	if same(old, v) || kind == "int" && equalNumbers(old, v) {
+	if same(old, v) || kind == kindInt && equalNumbers(old, v) {
 		return old, nil
 	}
-	if kind == "int" {
+	if kind == kindInt {
 		if key == "index" || key == "created" || key == "timestamp" {
 			return v, nil
 		}
@@ -141,7 +136,7 @@ func mergeValues(key string, old, v any, depth int) (any, error) {
 		}
 		return a + b, nil
 	}
-	return nil, fmt.Errorf("%w: %q is two different values of type %s", ErrMerge, key, kind)
+	return nil, fmt.Errorf("%w: %q is two different values, each %s", ErrMerge, key, kind)
 }
 
 // number is v as a float, if Python takes it as a number; True is one.
@@ -214,7 +209,7 @@ func mergeInto(merged, right []any, depth int) ([]any, error) {
 func sameBlock(list []any, block map[string]any) int {
 	index := block["index"]
 	text, isText := index.(string)
-	if kind := kindOf(index); kind != "int" && kind != "bool" && (!isText || !strings.HasPrefix(text, "lc_")) {
+	if kind := kindOf(index); kind != kindInt && kind != kindBool && (!isText || !strings.HasPrefix(text, "lc_")) {
 		return -1
 	}
 	return slices.IndexFunc(list, func(e any) bool {
@@ -241,7 +236,7 @@ func withoutType(old, block map[string]any) (map[string]any, error) {
 	}
 	inner, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%w: the value of a block is a %s", ErrMerge, kindOf(value))
+		return nil, fmt.Errorf("%w: the value of a block is %s", ErrMerge, kindOf(value))
 	}
 	inner = maps.Clone(inner)
 	delete(inner, "type")
@@ -277,7 +272,7 @@ func mergeAny(left, right any) (any, error) {
 	case right == nil:
 		return left, nil
 	case kindOf(left) != kindOf(right):
-		return nil, fmt.Errorf("%w: a %s and a %s", ErrMerge, kindOf(left), kindOf(right))
+		return nil, fmt.Errorf("%w: %s and %s", ErrMerge, kindOf(left), kindOf(right))
 	}
 	switch x := left.(type) {
 	case string:
@@ -287,10 +282,10 @@ func mergeAny(left, right any) (any, error) {
 	case []any:
 		return mergeLists(x, right.([]any), 0) //nolint:errcheck // of the same kind
 	}
-	if same(left, right) || kindOf(left) == "int" && equalNumbers(left, right) {
+	if same(left, right) || kindOf(left) == kindInt && equalNumbers(left, right) {
 		return left, nil
 	}
-	return nil, fmt.Errorf("%w: two different values of type %s", ErrMerge, kindOf(left))
+	return nil, fmt.Errorf("%w: two different values, each %s", ErrMerge, kindOf(left))
 }
 
 // content is that of a message to which others are added.
@@ -316,7 +311,7 @@ func (c *content) add(m *Message) error {
 		c.blocks = merged
 	case len(c.blocks) > 0:
 		last := len(c.blocks) - 1
-		if kindOf(c.blocks[last]) == "str" {
+		if kindOf(c.blocks[last]) == kindText {
 			c.blocks[last] = join(c.blocks[last], m.Content)
 		} else if m.Content != "" {
 			c.blocks = append(c.blocks, m.Content)

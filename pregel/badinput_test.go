@@ -184,6 +184,8 @@ func TestBadAnswers(t *testing.T) {
 	stranger := strings.Repeat("0", 32)
 	_, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{stranger: "x"}})
 	wantNamed(t, err, pregel.ErrUnknownInterrupt, stranger, a, b)
+	_, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{}})
+	wantNamed(t, err, pregel.ErrUnknownInterrupt, "names no question", a, b)
 	_, err = g.Invoke(ctx, at, pregel.Command{Goto: 3})
 	wantNamed(t, err, pregel.ErrInvalidUpdate, "int")
 	_, err = g.Invoke(ctx, at, pregel.Command{Graph: pregel.Parent, Resume: map[string]any{a: "x"}})

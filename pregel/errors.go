@@ -292,6 +292,9 @@ type UnknownInterruptError struct{ Unknown, Pending []string }
 
 // Error lists both.
 func (e *UnknownInterruptError) Error() string {
+	if len(e.Unknown) == 0 {
+		return fmt.Sprintf("unknown interrupts: the map of answers names no question; pending are %v", e.Pending)
+	}
 	return fmt.Sprintf("unknown interrupts %v; pending are %v", e.Unknown, e.Pending)
 }
 
