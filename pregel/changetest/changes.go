@@ -3,6 +3,8 @@ package changetest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -310,6 +312,10 @@ type (
 		SKU int `json:"sku"`
 		N   int `json:"n"`
 	}
+	receiptOther struct {
+		ID    string `json:"id"`
+		Total int32  `json:"total"`
+	}
 	insideOther struct {
 		To    string `json:"to"`
 		Count int32  `json:"count"`
@@ -318,14 +324,37 @@ type (
 )
 
 func charges[I any](name string, input I) func(ctx context.Context) error {
-	task := pregel.NewTask(name, func(context.Context, I) (string, error) { return "", nil })
+	return results(name, input, func(receipt, error) error { return nil })
+}
+
+// errWrong: a program that goes on got something else than the guide says.
+var errWrong = errors.New("wrong")
+
+// results makes a body whose call has another result. check looks at what the stored one is read as.
+func results[I, R any](name string, input I, check func(r R, err error) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		if _, err := task.Call(ctx, input); err != nil {
+		r, err := pregel.NewTask(name, func(context.Context, I) (r R, err error) { return r, nil }).Call(ctx, input)
+		if err := cmp.Or(check(r, err), err); err != nil {
 			return err
 		}
-		_, err := pregel.AskFor[string](ctx, "now?")
+		_, err = pregel.AskFor[string](ctx, "now?")
 		return err
 	}
+}
+
+// otherField: what the present type has no field for is dropped, and its own field is zero.
+func otherField(r receiptOther, err error) error {
+	if err != nil || r.ID != "charged 3" || r.Total != 0 {
+		return fmt.Errorf("%w: a receipt with another field: %+v, %v", errWrong, r, err)
+	}
+	return nil
+}
+
+func otherResult(n int, err error) error {
+	if misfit := new(channel.TypeError); n != 0 || !errors.As(err, &misfit) {
+		return fmt.Errorf("%w: a receipt as a number: %d, %v", errWrong, n, err)
+	}
+	return nil
 }
 
 func deltas() graph.Field {
@@ -370,6 +399,8 @@ var changes = []change{
 	{"an argument more", newer[state, parcelMore](plan{}), nil},
 	{"another argument", newer[state, parcelOther](plan{}), nil},
 	{"another input of a call", newer[state, parcel](plan{body: charges("charge", "three")}), nil},
+	{"another field in the result of a call", newer[state, parcel](plan{body: results("charge", int32(3), otherField)}), nil},
+	{"another type of the result of a call", newer[state, parcel](plan{body: results("charge", int32(3), otherResult)}), nil},
 	{"another call", newer[state, parcel](plan{body: charges("pay", int32(3))}), nil},
 	{"no call", newer[state, parcel](plan{}), nil},
 	{"rename the nodes that wait", newer[state, parcel](names("nap", "rest", "hear", "listen")), nil},

@@ -28,6 +28,7 @@ var guideRows = map[string][]string{
 	"change the waits of a body, or their order":                       {"another order of waits", "no waits"},
 	"change the type of a signal":                                      {"another type of a signal"},
 	"change a call, or its input, in a body":                           {"another input of a call", "another call", "no call"},
+	"change the result of a call":                                      {"another field in the result of a call", "another type of the result of a call"},
 	"run another graph inside a body, or in another order":             nil, // TestGraphsInsideABodyChanged
 	"make a graph of a node that has made calls, or a node of a graph": nil, // TestNodeBecomesAGraph
 	"change the arguments of a tool, while a call waits for approval":  nil,

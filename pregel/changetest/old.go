@@ -37,6 +37,12 @@ type parcel struct {
 	N   int    `json:"n"`
 }
 
+// receipt is the result of a call in a body.
+type receipt struct {
+	ID     string `json:"id"`
+	Amount int32  `json:"amount"`
+}
+
 // inside is the state of the graph inside.
 type inside struct {
 	To    string `json:"to"`
@@ -201,17 +207,17 @@ func old(s saver.Saver, items store.Store, now func() time.Time, at func(node st
 		answer, err := pregel.AskFor[string](ctx, "send it?")
 		return graph.Write(&o.Lines, []string{answer}), err
 	})
-	charge := pregel.NewTask("charge", func(_ context.Context, n int32) (string, error) { return fmt.Sprint("charged ", n), nil })
+	charge := pregel.NewTask("charge", func(_ context.Context, n int32) (receipt, error) { return receipt{fmt.Sprint("charged ", n), n}, nil })
 	b.Node("body", func(ctx context.Context, o *state) (graph.Update, error) {
-		receipt, err := charge.Call(ctx, o.Count)
+		r, err := charge.Call(ctx, o.Count)
 		if err != nil {
 			return nil, err
 		}
 		if err := at("body"); err != nil {
 			return nil, err
 		}
-		_, err = pregel.AskFor[string](ctx, receipt)
-		return graph.Write(&o.Lines, []string{receipt}), err
+		_, err = pregel.AskFor[string](ctx, r.ID)
+		return graph.Write(&o.Lines, []string{r.ID}), err
 	})
 	does := func(node string, list ...func(ctx context.Context) error) {
 		b.Node(node, func(ctx context.Context, _ *state) (graph.Update, error) { return nil, inOrder(list...)(ctx) })

@@ -1,6 +1,7 @@
 package changetest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -153,6 +154,8 @@ func resumeAll(t *testing.T, change string, p *program, prefix string, r *pregel
 			went = append(went, l.id)
 		}
 		switch ran := p.ran.Load(); {
+		case errors.Is(err, errWrong):
+			t.Errorf("%s: thread %s: %v", change, l.id, err)
 		case !breaks && err != nil && ran == 0:
 			t.Errorf("%s: thread %s passed, and fails before a node runs: %v", change, l.id, err)
 		case breaks && err == nil && !l.unnoted && b.Stage != pregel.StagePlace && b.Channel == "":

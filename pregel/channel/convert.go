@@ -48,7 +48,11 @@ func Convert[T any](v any) (T, error) {
 		return out.Interface().(T), nil
 	}
 	if otherKind(rv.Kind(), want) {
-		return zero, &TypeError{Want: want, Got: v}
+		misfit := &TypeError{Want: want, Got: v}
+		if isNumber(rv.Kind()) && isNumber(want.Kind()) { // the words may be the same
+			misfit.Err = fmt.Errorf("%v does not fit %s", v, want)
+		}
+		return zero, misfit
 	}
 	if rv.Type().ConvertibleTo(want) && rv.Kind() == want.Kind() {
 		return rv.Convert(want).Interface().(T), nil
