@@ -81,8 +81,7 @@ func endings() map[string]ending {
 	invoke := func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions, input any) {
 		t.Helper()
 		_, err := g.Invoke(ctx, at, input, cfg)
-		var update *channel.UpdateError
-		if err != nil && !errors.Is(err, errBoom) && !errors.As(err, &update) {
+		if err != nil && !errors.Is(err, errBoom) && !errors.As(err, new(*channel.UpdateError)) && !errors.As(err, new(*pregel.AnswerError)) {
 			t.Error(err)
 		}
 	}
@@ -98,6 +97,17 @@ func endings() map[string]ending {
 				return nil, err
 			}
 			return nil, then(c)
+		}
+	}
+	number := func(c context.Context, _ any) (any, error) {
+		_, err := pregel.AskFor[int](c, "how many?")
+		return nil, err
+	}
+	misanswered := func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
+		t.Helper()
+		once(t, g, at, cfg)
+		for range 2 {
+			invoke(t, g, at, cfg, pregel.Command{Resume: "a word"})
 		}
 	}
 	inside := state("a", graph.Options{InterruptBefore: []string{"last"}}, fine)
@@ -164,6 +174,8 @@ func endings() map[string]ending {
 				invoke(t, g, at, cfg, nil)
 			}, want: saver.StatusWaiting, then: saver.StatusWaiting,
 		},
+		"a refused answer":        {graph: state("a", graph.Options{}, number), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"a refused answer inside": {graph: around(state("a", graph.Options{}, number)), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
 		"failed after the answer": {
 			graph: state("a", graph.Options{}, func(c context.Context, _ any) (any, error) {
 				if _, err := pregel.Ask(c, "?"); err != nil {

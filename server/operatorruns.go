@@ -23,6 +23,7 @@ type operatorRun struct {
 	Status   runs.Status `json:"status"`
 	Waiting  bool        `json:"waiting"`
 	Error    string      `json:"error,omitempty"`
+	Refused  bool        `json:"refused,omitempty"` // its answer or its input was, so there is nothing to try again
 	Attempt  int         `json:"attempt"`
 	Worker   string      `json:"worker,omitempty"`
 	Version  string      `json:"version,omitempty"`          // of the graph
@@ -50,6 +51,11 @@ func (s *operatorAPI) allRuns(c *call) error {
 		}
 		o := operatorRun{RunID: r.ID, ThreadID: r.ThreadID, Graph: r.Graph, Status: r.Status, Waiting: r.Waiting, Error: r.Error,
 			Attempt: r.Attempt, Worker: r.Worker, Version: r.Version, Pinned: r.Pinned, Parent: r.Parent, After: stamped(r.After), Created: stamped(r.Created)}
+		if r.Status == runs.Error {
+			if o.Refused, _, err = s.threads.refused(c.ctx, r); err != nil {
+				return err
+			}
+		}
 		if !r.Started.IsZero() {
 			o.Started = stamped(r.Started)
 		}

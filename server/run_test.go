@@ -104,15 +104,23 @@ func TestWrongAnswer(t *testing.T) {
 		if !strings.Contains(a.text, "want an integer, got a string") {
 			t.Errorf("%s", a.text)
 		}
-		th := h.ok("GET", "/threads/"+id, nil)
-		if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "interrupted" || th.sub("error").text1("error") != "AnswerError" || len(waiting) != 1 {
+		th := h.ok("GET", "/threads/"+id+"?include=stele_status", nil)
+		if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "interrupted" || th.text1("stele_status") != "waiting" ||
+			th.sub("error").text1("error") != "AnswerError" || len(waiting) != 1 {
 			t.Errorf("%s", th.text)
 		}
-		for status, want := range map[string]string{"interrupted": id, "error": other} {
-			found := h.ok("POST", "/threads/search", object{"status": status}).json.([]any)
-			if len(found) != 1 || found[0].(object)["thread_id"] != want {
-				t.Errorf("%s: %v, want %s", status, found, want)
+		for _, is := range []struct{ key, status, id string }{
+			{"status", "interrupted", id}, {"stele_status", "waiting", id}, {"status", "error", other}, {"stele_status", "failed", other},
+		} {
+			found := h.ok("POST", "/threads/search", object{is.key: is.status}).json.([]any)
+			if len(found) != 1 || found[0].(object)["thread_id"] != is.id {
+				t.Errorf("%s %s: %v, want %s", is.key, is.status, found, is.id)
 			}
+		}
+	}
+	for _, r := range h.ok("GET", "/stele/runs?status=error", nil).object()["runs"].([]any) {
+		if r := r.(object); (r["refused"] == true) != (r["thread_id"] == id) {
+			t.Errorf("a run is refused, or failed otherwise: %v", r)
 		}
 	}
 	h.equal(h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": 5}}), `{"log":["5"],"text":"hi"}`)

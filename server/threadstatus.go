@@ -240,7 +240,7 @@ func (s *threadAPI) refused(ctx context.Context, run runs.Run) (bool, pregeljson
 	return false, pregeljson.Failure{}, nil
 }
 
-// refusals are the errors of runs that changed nothing, with a part of their texts.
+// refusals are the errors of runs that changed nothing, with a part of their texts. They are the same if the run is tried again.
 var refusals = []struct {
 	err  error
 	text string
@@ -249,6 +249,7 @@ var refusals = []struct {
 	{pregel.ErrWaiting, pregel.ErrWaiting.Error()},
 	{&pregel.AmbiguousResumeError{}, "multiple pending interrupts"},
 	{&pregel.UnknownInterruptError{}, "unknown interrupts"},
+	{&pregel.AnswerError{Err: errors.New("")}, (&pregel.AnswerError{Err: errors.New("")}).Error()},
 }
 
 // lastRun returns the last run that was submitted on a thread, and the thread with that run's changes.

@@ -107,6 +107,8 @@ func TestFailures(t *testing.T) {
 		{&os.PathError{Op: "open", Path: "p", Err: os.ErrNotExist}, pregeljson.Failure{Error: "PathError", Message: "open p: file does not exist"}},
 		{pregel.ErrEmptyInput, pregeljson.Failure{Error: "EmptyInputError", Message: "received no input"}},
 		{fmt.Errorf("run: %w", panicked), pregeljson.Failure{Error: "Error", Message: "run: panic: of n"}},
+		{&pregel.TaskError{Node: "n", Err: fmt.Errorf("asked: %w", &pregel.AnswerError{Err: errors.New("no")})},
+			pregeljson.Failure{Error: "AnswerError", Message: "asked: the answer to a question is refused: no"}},
 		{&pregel.TaskError{Node: "n", Err: panicked}, pregeljson.Failure{Error: "PanicError", Message: "panic: of n"}},
 	} {
 		if got := pregeljson.FailureOf(c.err); got != c.want {

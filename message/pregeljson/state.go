@@ -165,6 +165,10 @@ func FailureOf(err error) Failure {
 		err = task.Err
 	}
 	f := Failure{Error: "Error", Message: err.Error()}
+	if errors.As(err, new(*pregel.AnswerError)) { // also one of a graph inside
+		f.Error = "AnswerError"
+		return f
+	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
 			f.Error = k.name

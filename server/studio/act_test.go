@@ -575,7 +575,8 @@ func TestTwoPeople(t *testing.T) {
 	})
 }
 
-// The queue: a run that failed is tried again, and goes on where it was; the health of the store.
+// The queue: a run that failed is tried again, and goes on where it was, but not one whose answer was refused: its question
+// waits in the inbox.
 func TestQueue(t *testing.T) {
 	chromium(t)
 	onStele(t, func(t *testing.T, b backend, base string) {
@@ -618,6 +619,14 @@ func TestQueue(t *testing.T) {
 		if b.call(t, "GET", "/threads/"+made.ID+"/runs/"+run.ID, nil, &run); run.Status != "interrupted" {
 			t.Errorf("the cancelled run is %s", run.Status)
 		}
+
+		refused := b.desk(t, "desk", "one please")
+		b.call(t, "POST", "/threads/"+refused+"/runs/wait", map[string]any{"assistant_id": "desk", "command": map[string]any{"resume": true}}, nil)
+		p.show("#/runs?status=error")
+		row = `[...document.querySelectorAll(".wide tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(refused) + `))`
+		p.see("the refused answer, with nothing to try again", row+`?.innerText.includes("the answer to a question is refused") && !`+row+`.innerText.includes("try again")`)
+		p.show("#/inbox")
+		p.see("its question", `[...document.querySelectorAll(".ask")].some(a => a.href.includes(`+quote(refused)+`))`)
 	})
 }
 

@@ -86,7 +86,7 @@ export function Runs() {
                   <td class="error-of">{r.error ? <Cause error={r.error} /> : <span class="note">{sleepsOf(r)}</span>}</td>
                   {!readonly.value && (
                     <td>
-                      {(r.status === "error" || r.status === "interrupted") && (
+                      {(r.status === "error" || r.status === "interrupted") && !r.refused && (
                         <button class="quiet" onClick={() => setRetry(r)}>
                           try again
                         </button>

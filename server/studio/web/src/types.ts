@@ -188,6 +188,7 @@ export interface QueuedRun {
   status: string;
   waiting: boolean;
   error?: string;
+  refused?: boolean; // its answer or its input was: there is nothing to try again
   attempt: number;
   after?: string; // when it may begin; of one that sleeps, when it wakes
   created_at: string;
