@@ -41,6 +41,12 @@ func TestSteleStatus(t *testing.T) {
 		t.Fatal("the run was not cut off")
 	}
 	want["cut"] = "unfinished"
+	elsewhere := must(builder().Node("nap", func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, time.Hour) }).
+		Sequence(graph.Start, "nap").Compile(graph.Options{Name: "elsewhere", Saver: h.disk, Store: h.items}))
+	if _, err := elsewhere.Invoke(t.Context(), pregel.Thread("nap"), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	want["nap"] = "sleeping" // the server has no such graph
 	busy := h.thread()
 	h.ok("POST", "/threads/"+busy+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}})
 	want[busy] = "running"
@@ -78,7 +84,9 @@ func TestSteleStatus(t *testing.T) {
 	for id, status := range want {
 		for i, st := range h.ok("POST", "/threads/"+id+"/history", object{"limit": 100, "values": false}).json.([]any) {
 			want := "unfinished"
-			if i == 0 && status != "running" {
+			if i == 0 && status == "sleeping" {
+				want = "waiting"
+			} else if i == 0 && status != "running" {
 				want = status
 			}
 			if got := st.(object)["stele_status"]; got != want {

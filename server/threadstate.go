@@ -92,7 +92,7 @@ func (s *threadAPI) snapshot(ctx context.Context, t thread, at pregel.Address, s
 	if err != nil {
 		return nil, err
 	}
-	return rawState(tuple, info.Status, true)
+	return rawState(tuple, s.toldApart(ctx, t, info.Status), true)
 }
 
 // rawState is the state at a checkpoint as it is stored, without the graph that made it.

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
 )
 
 // Statuses of threads.
@@ -154,7 +155,7 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 			if at.state.Status == saver.StatusSleeping && at.stele == string(saver.StatusWaiting) { // no run of the queue sleeps with it
 				at.stele = sleepingStatus
 			}
-			if len(at.state.Interrupts) > 0 && at.stele == sleepingStatus { // somebody is asked beside the wait
+			if at.state.Status != saver.StatusSleeping && len(at.state.Interrupts) > 0 && at.stele == sleepingStatus { // somebody is asked beside the wait
 				at.stele = string(saver.StatusWaiting)
 			}
 		case saver.StatusFailed:
@@ -198,7 +199,7 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 // run, if there is one; open is what openRuns has of it. A search through all threads uses it.
 func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, open string) (at threadStatus, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
-	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
+	at = threadStatus{stele: string(s.toldApart(ctx, t, info.Status)), at: t.Updated, saved: t.Created}
 	if info.UpdatedAt.After(at.at) {
 		at.at = info.UpdatedAt
 	}
@@ -226,6 +227,17 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 		at.stele = open
 	}
 	return at, run, nil
+}
+
+// toldApart is the status of a thread that the saver tells. Savers call one waiting that sleeps; of a graph that the server
+// has the state tells, of another what is stored of the waits.
+func (s *threadAPI) toldApart(ctx context.Context, t thread, status saver.Status) saver.Status {
+	if s.graphs.by[t.graph()] == nil && status == saver.StatusWaiting {
+		if waits, err := admin.WaitsOf(ctx, s.saver, t.ID); err == nil && waits.OnlySleeps() { // else it is as the saver says
+			return saver.StatusSleeping
+		}
+	}
+	return status
 }
 
 // refused reports whether a run failed because its answer or its input was refused, which changed nothing: the thread
