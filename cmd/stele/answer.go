@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,35 @@ import (
 
 // answerFlags are those of the command answer.
 type answerFlags struct {
-	value, key, assistant string
-	questions             []string
-	timeout               time.Duration
+	value, assistant string
+	questions        []string
+	timeout          time.Duration
+	credentials
+}
+
+// serverTokenVariable is the environment variable that has the token for servers of LangGraph's API. That of stele serve,
+// tokenVariable, is a secret of another server's.
+const serverTokenVariable = "STELE_SERVER_TOKEN"
+
+// credentials are what a server asks for.
+type credentials struct{ key, token string }
+
+func (c *credentials) register(cmd *cobra.Command) {
+	p := cmd.Flags()
+	p.StringVar(&c.key, "api-key", "", "key that the server at URL asks for, sent as X-Api-Key")
+	p.StringVar(&c.token, "token", "", "token that the server at URL asks for, sent as Authorization: Bearer (default: the variable "+serverTokenVariable+")")
+}
+
+// header is what requests send.
+func (c *credentials) header() http.Header {
+	h := http.Header{}
+	if c.key != "" {
+		h.Set("X-Api-Key", c.key)
+	}
+	if token := cmp.Or(c.token, strings.TrimSpace(os.Getenv(serverTokenVariable))); token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return h
 }
 
 func (a *app) answerCmd() *cobra.Command {
@@ -49,7 +76,7 @@ It works with every server of LangGraph's API.`,
 	p := cmd.Flags()
 	p.StringVar(&f.value, "value", "", "the answer to the only question, as JSON")
 	p.StringArrayVar(&f.questions, "question", nil, "the answer to the question of an id, as ID=JSON; may be repeated")
-	p.StringVar(&f.key, "api-key", "", "key that the server asks for, sent as X-Api-Key")
+	f.register(cmd)
 	p.StringVar(&f.assistant, "assistant", "", "the assistant or graph to run (default: the one that ran on the thread last)")
 	p.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server, and for the run; the run continues after that")
 	return cmd
@@ -71,7 +98,11 @@ func (a *app) answer(ctx context.Context, url, thread string, f *answerFlags, va
 	if err != nil {
 		return err
 	}
-	c, err := client.New(url, client.WithRetries(0), withKey(f.key))
+	options := []client.Option{client.WithRetries(0)}
+	for name, values := range f.header() {
+		options = append(options, client.WithHeader(name, values[0]))
+	}
+	c, err := client.New(url, options...)
 	if err != nil {
 		return fmt.Errorf("%q is not the URL of a server, such as http://localhost:2024", url)
 	}
@@ -118,13 +149,6 @@ func visible(json string) string {
 		}
 	}
 	return b.String()
-}
-
-func withKey(key string) client.Option {
-	if key == "" {
-		return func(*client.Client) {}
-	}
-	return client.WithAPIKey(key)
 }
 
 // given are the answers by the ids of their questions; that of --value is under "".
@@ -230,7 +254,7 @@ func ofServer(err error, url, thread string, timeout time.Duration) error {
 		return fmt.Errorf("the server at %s has no thread %s, or is no server of agents: %s", url, printable(thread), printable(refused.Detail))
 	case errors.Is(err, client.ErrUnauthorized):
 		errors.As(err, &refused)
-		return fmt.Errorf("the server at %s refuses: %s; name the key by --api-key", url, refused.Detail)
+		return fmt.Errorf("the server at %s refuses: %s; name a token by --token or the variable %s, a key by --api-key", url, refused.Detail, serverTokenVariable)
 	case errors.As(err, &refused):
 		return fmt.Errorf("the server at %s refuses: %s", url, refused.Detail)
 	case errors.Is(err, context.DeadlineExceeded):

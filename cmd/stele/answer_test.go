@@ -98,3 +98,48 @@ func TestAnswerCommand(t *testing.T) {
 	gone.Close()
 	says(exitFailed, "nothing answers at "+gone.URL, gone.URL, id)
 }
+
+// TestAnswerCredentials: a server that asks for a token, or for a key, is answered with it; without, the refusal says how to name both.
+func TestAnswerCredentials(t *testing.T) {
+	bearer := server.Bearer(func(_ context.Context, token string) (*server.User, error) {
+		if token != "secret" {
+			return nil, &server.AuthError{Detail: "who are you?"}
+		}
+		return &server.User{Identity: "ann"}, nil
+	})
+	for name, c := range map[string]struct {
+		auth     *server.Auth
+		token    string // of the environment
+		args     []string
+		accepted bool
+	}{
+		"no token":       {auth: bearer},
+		"another token":  {auth: bearer, args: []string{"--token", "guess"}},
+		"a token":        {auth: bearer, args: []string{"--token", "secret"}, accepted: true},
+		"a variable":     {auth: bearer, token: "secret", accepted: true},
+		"the flag first": {auth: bearer, token: "secret", args: []string{"--token", "guess"}},
+		"no key":         {auth: server.APIKeys(map[string]*server.User{"k": {Identity: "ann"}})},
+		"a key":          {auth: server.APIKeys(map[string]*server.User{"k": {Identity: "ann"}}), args: []string{"--api-key", "k"}, accepted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(serverTokenVariable, c.token)
+			d, err := disk.Open(filepath.Join(t.TempDir(), "store"), disk.Options{})
+			must(t, err)
+			api, end, err := serveStore(t.Context(), d, func(conf *server.Config) { conf.Auth = c.auth })
+			must(t, err)
+			at := httptest.NewServer(api)
+			defer func() {
+				at.Close()
+				must(t, end())
+			}()
+			words := "name a token by --token or the variable " + serverTokenVariable + ", a key by --api-key"
+			if c.accepted {
+				words = "has no thread"
+			}
+			out, stderr, code := stele(t, append([]string{"answer", "--timeout", "9m", at.URL, "00000000-0000-0000-0000-000000000000"}, c.args...)...)
+			if code != exitFailed || !strings.Contains(stderr, words) {
+				t.Errorf("exit code %d, %s%s, want %q", code, out, stderr, words)
+			}
+		})
+	}
+}

@@ -26,9 +26,10 @@ import (
 
 // studioFlags are the flags of stele studio.
 type studioFlags struct {
-	listen, key, backup, prices string
-	hosts                       []string
-	write, demo                 bool
+	listen, backup, prices string
+	hosts                  []string
+	write, demo            bool
+	credentials
 }
 
 // studioCmd serves Studio: for a store, for a server of LangGraph's API, or for an agent to try it with.
@@ -74,7 +75,7 @@ and those of --host.`,
 	p := cmd.Flags()
 	p.StringVar(&f.listen, "listen", "localhost:2025", "address to answer on")
 	p.StringSliceVar(&f.hosts, "host", nil, "further names under which the page may be asked for")
-	p.StringVar(&f.key, "api-key", "", "key that the server at URL asks for, sent as X-Api-Key")
+	f.register(cmd)
 	p.BoolVar(&f.write, "write", false, "open the store for writing")
 	p.StringVar(&f.backup, "backup", "", "directory to which the page may back up the store; with --write")
 	p.StringVar(&f.prices, "prices", "", "file of JSON with the prices of models, to show money beside tokens")
@@ -114,14 +115,10 @@ func (a *app) studioAPI(ctx context.Context, f studioFlags, args []string) (http
 		if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
 			return nil, nil, fmt.Errorf("%q is not the URL of a server, such as http://localhost:2024", args[0])
 		}
-		header := http.Header{}
-		if f.key != "" {
-			header.Set("X-Api-Key", f.key)
-		}
 		if err := reach(ctx, args[0]); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(a.err, "stele: %v; the page shows threads as soon as a server does\n", err)
 		}
-		return studio.Remote(to, header), none, nil
+		return studio.Remote(to, f.header()), none, nil
 	case f.write:
 		access, err := a.flags.access()
 		if err != nil {

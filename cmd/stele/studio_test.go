@@ -85,7 +85,7 @@ func threadIDs(t *testing.T, at string) map[string]string {
 
 func TestStudioRemote(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Api-Key"))
+		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Api-Key")+" "+r.Header.Get("Authorization"))
 	}))
 	defer api.Close()
 	prices := func(text string) string {
@@ -95,8 +95,8 @@ func TestStudioRemote(t *testing.T) {
 		}
 		return file
 	}
-	at, _ := startStudio(t, api.URL, "--api-key", "k", "--prices", prices(`{"currency": "EUR", "models": {"m": {"input": 3, "output": 15.5}}}`))
-	for path, want := range map[string]string{"/": "<title>stele studio</title>", "/api/info": "/info k", "/prices.json": `{"currency":"EUR","models":{"m":{"input":3,"output":15.5}}}`} {
+	at, _ := startStudio(t, api.URL, "--api-key", "k", "--token", "t", "--prices", prices(`{"currency": "EUR", "models": {"m": {"input": 3, "output": 15.5}}}`))
+	for path, want := range map[string]string{"/": "<title>stele studio</title>", "/api/info": "/info k Bearer t", "/prices.json": `{"currency":"EUR","models":{"m":{"input":3,"output":15.5}}}`} {
 		if _, text := ask(t, "GET", at+path, ""); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", path, text)
 		}
