@@ -88,7 +88,20 @@ func (c *call) values(name string) []string {
 	return c.r.URL.Query()[name]
 }
 
-// query is the first of values, "" if there is none.
+// manyValued are the parameters that clients may repeat, as one of words does. Of any other the server would read the first alone.
+var manyValued = []string{"include", "select", "stream_mode", "stream_modes"}
+
+// once refuses a request whose address has a parameter of the route several times that has one value.
+func (c *call) once() error {
+	for name, given := range c.r.URL.Query() {
+		if len(given) > 1 && slices.Contains(c.route.query, name) && !slices.Contains(manyValued, name) {
+			return fail(422, "Invalid %s: it comes %d times, and has one value", name, len(given))
+		}
+	}
+	return nil
+}
+
+// query is the one of values, "" if there is none.
 func (c *call) query(name string) string {
 	if given := c.values(name); len(given) > 0 {
 		return given[0]

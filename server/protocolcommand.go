@@ -119,7 +119,7 @@ func (s *protocolAPI) command(c *call, in any, on session) (answer map[string]an
 	if !numbered || !named {
 		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
 	}
-	result, err := s.result(c, method, m["params"], on)
+	result, err := s.result(c, method, m, on)
 	if err != nil {
 		answer = protocolFailure(id, s.refusedBy(c, err))
 	} else {
@@ -159,11 +159,13 @@ func (s *protocolAPI) refusedBy(c *call, err error) error {
 	return refused(codeUnknown, "%d: %s", f.status, f.detail)
 }
 
-// result carries out a command and returns its result.
-func (s *protocolAPI) result(c *call, method string, params any, on session) (any, error) {
+// result carries out a command and returns its result. Fields that the command does not know are listed as ignored, where the
+// answer has headers: a WebSocket's has none.
+func (s *protocolAPI) result(c *call, method string, sent map[string]any, on session) (any, error) {
 	for _, command := range protocolCommands {
 		if command.method == method {
-			m, _ := params.(map[string]any)
+			c.ignore(record(may("id", anything), may("method", anything), may("params", record(command.in...))).unknown(sent))
+			m, _ := sent["params"].(map[string]any)
 			in, err := given(command.in, m)
 			if err != nil {
 				f, _ := failureOf(err)

@@ -134,6 +134,12 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 			c.ignore([]string{`"input"`}) // the command is the input
 		}
 	}
+	if in["feedback_keys"] != nil {
+		c.ignore([]string{`"feedback_keys"`}) // they are LangSmith's
+	}
+	if !t.fresh && in["on_completion"] != nil {
+		c.ignore([]string{`"on_completion"`}) // the thread is not the run's
+	}
 	if seconds, ok := asNumber(in["after_seconds"]); ok && seconds > 0 {
 		req.After = time.Now().Add(minutes(seconds / 60))
 	}

@@ -131,7 +131,7 @@ func (s *Server) prepare(c *call) (err error) {
 		c.ignore(unknownIn(c.r.URL.Query(), func(name string) bool { return slices.Contains(c.route.query, name) }))
 	}
 	if c.route.open {
-		return nil
+		return c.once()
 	}
 	if c.user, err = s.cfg.Auth.authenticate(c.r); err != nil {
 		return err
@@ -144,6 +144,9 @@ func (s *Server) prepare(c *call) (err error) {
 	}
 	if s.cfg.ReadOnly && c.route.changes() {
 		return fail(http.StatusForbidden, "This server is read-only.")
+	}
+	if err := c.once(); err != nil {
+		return err
 	}
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
 		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !s.threads.anyThread(c)) && (!c.route.byName || s.cfg.Graphs[id] == nil) {

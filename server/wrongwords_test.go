@@ -85,6 +85,12 @@ func TestUnknownFields(t *testing.T) {
 		{"/threads/" + id + "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "command": object{"graph": "x", "goto": []any{object{"node": "n", "input": object{"any": 1}, "inptu": 1}},
 			"update": object{"any": 1}, "resume": object{"any": 1}}}, `"command.goto[0].inptu", "command.graph", "input"`},
 		{"/runs/batch", []any{object{"assistant_id": "simple", "input": object{"text": "x"}}, object{"assistant_id": "simple", "inptu": 1}}, `"[1].inptu"`},
+		{"/threads/" + id + "/runs", object{"assistant_id": "simple", "on_completion": "delete", "feedback_keys": []string{"x"}}, `"feedback_keys", "on_completion"`},
+		{"/threads/" + someID + "/runs", object{"assistant_id": "simple", "if_not_exists": "create", "on_completion": "keep"}, `"on_completion"`},
+		{"/runs", object{"assistant_id": "simple", "on_completion": "delete", "feedback_keys": []string{"x"}}, `"feedback_keys"`},
+		{"/threads/" + id + "/commands", object{"id": 1, "method": "run.start", "foo": 1, "params": object{"assistant_id": "simple", "input": object{"text": "x"}, "nonsense": 1,
+			"config": object{"recursion_limt": 5, "configurable": object{"any": 1}}}}, `"foo", "params.config.recursion_limt", "params.nonsense"`},
+		{"/threads/" + id + "/commands", object{"id": 1, "method": "state.get", "params": object{"nonsense": 1}}, `"params.nonsense"`},
 	} {
 		if a := h.do("POST", c.path, c.body); a.header.Get("Stele-Ignored") != c.want {
 			t.Errorf("POST %s %v: %d ignores %s, want %s", c.path, c.body, a.status, a.header.Get("Stele-Ignored"), c.want)
@@ -158,6 +164,28 @@ func TestWrongWordsInAddresses(t *testing.T) {
 			body = object{"status": "all"}
 		}
 		if a := h.do(method, path, body); a.status != 422 || !strings.Contains(a.text, "nobody") {
+			t.Errorf("%s: %d %s", request, a.status, a.text)
+		}
+	}
+}
+
+// TestRepeatedParameters: of a parameter with one value that comes several times the first does not count silently. Lists may be
+// repeated, as LangGraph's clients do.
+func TestRepeatedParameters(t *testing.T) {
+	h := open(t, t.TempDir(), nil)
+	thread := h.thread()
+	run := h.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
+	h.ended(thread, run)
+	for request, name := range map[string]string{
+		"GET /store/items?namespace=a&namespace=b&key=k": "namespace", "GET /store/items?namespace=a&key=k&key=": "key",
+		"GET /threads/T/runs?limit=1&limit=zzz": "limit", "GET /threads/T/history?before=x&before=x": "before", "GET /ok?check_db=0&check_db=0": "check_db",
+		"POST /threads/T/runs/R/cancel?action=interrupt&action=rollback": "action",
+		"GET /threads/T/runs?select=run_id&select=status":                "", "GET /threads/T?include=ttl&include=stele_status": "",
+		"GET /threads/T/runs/R/stream?stream_mode=values&stream_mode=updates": "", "GET /threads/T?nobodys=1&nobodys=2": "",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		a := h.do(method, strings.NewReplacer("/T", "/"+thread, "/R/", "/"+run+"/").Replace(path), nil)
+		if want := "Invalid " + name + ": it comes 2 times, and has one value"; (name == "") != (a.status == 200) || name != "" && (a.status != 422 || !strings.Contains(a.text, want)) {
 			t.Errorf("%s: %d %s", request, a.status, a.text)
 		}
 	}
