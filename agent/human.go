@@ -294,8 +294,9 @@ const answerForm = `an answer is {"decisions": [{"type": "approve"}]}, with one 
 // ask asks q about calls. The answer fits them.
 func (q ReviewRequest) ask(ctx context.Context, calls []message.ToolCall) (a ReviewAnswer, err error) {
 	_, err = pregel.Ask(ctx, q, pregel.AskOptions{Check: func(answer any) (err error) {
-		if a, err = channel.Convert[ReviewAnswer](answer); err != nil {
-			return fmt.Errorf("%w: %w; %s", ErrDecision, err, answerForm)
+		var mistyped *channel.TypeError
+		if a, err = channel.Convert[ReviewAnswer](answer); errors.As(err, &mistyped) {
+			return fmt.Errorf("%w: %s; %s", ErrDecision, mistyped.Plain(), answerForm)
 		}
 		return q.check(calls, a)
 	}})

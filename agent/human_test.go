@@ -142,21 +142,26 @@ func TestEditStays(t *testing.T) {
 }
 
 // TestDecisionCount: there is a decision for each call, and none more. Where that is not so, or a
-// decision is none, the question waits for another answer. Who has no types is told the form of one.
+// decision is none, the question waits for another answer. Who has no types is told the form of one, and where it is wrong.
 func TestDecisionCount(t *testing.T) {
 	decide := func(list ...agent.Decision) any { return agent.ReviewAnswer{Decisions: list} }
 	for name, answer := range map[string]any{
 		"none": decide(), "two": decide(agent.Decision{Type: agent.Approve}, agent.Decision{Type: agent.Approve}),
 		"unknown": decide(agent.Decision{Type: "dance"}), "no edited call": decide(agent.Decision{Type: agent.Edit}),
 		"form: a text": "approve", "form: one decision": map[string]any{"type": "approve"}, "form: a list": []any{map[string]any{"type": "approve"}},
-		"form: no list": map[string]any{"decisions": "approve"},
+		"form: no list":      map[string]any{"decisions": "approve"},
+		"form: no arguments": map[string]any{"decisions": []any{map[string]any{"type": "edit", "edited_action": map[string]any{"name": "echo", "args": "x"}}}},
 	} {
+		words := map[string]string{
+			"form: a text": ": want an object, got a string;", "form: no list": ": decisions: want a list, got a string;",
+			"form: no arguments": ": decisions[0].edited_action.args: want an object, got a string;",
+		}[name]
 		g := reviewed(newStore(), agent.Review{Tools: map[string]agent.Gate{"echo": {}}}, model.NewScripted(model.Calls(echo("1", "x")), model.Text("done")), tools([]string{"echo"}))
 		at := pregel.Thread("1")
 		must(g.Invoke(ctx, at, agent.Say("hi")))
 		var refused *pregel.AnswerError
 		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: answer}); !errors.Is(err, agent.ErrDecision) || !errors.As(err, &refused) ||
-			strings.HasPrefix(name, "form") && !strings.Contains(err.Error(), `{"decisions": [{"type": "approve"}]}`) {
+			strings.HasPrefix(name, "form") && !strings.Contains(err.Error(), `{"decisions": [{"type": "approve"}]}`) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", name, err)
 		}
 		asked := must(g.GetState(ctx, at)).Interrupts

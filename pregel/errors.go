@@ -313,8 +313,14 @@ type AnswerError struct {
 	stale []string
 }
 
-// Error is what is wrong with the answer.
-func (e *AnswerError) Error() string { return "the answer to a question is refused: " + e.Err.Error() }
+// Error is what is wrong with the answer, for the person who gave it.
+func (e *AnswerError) Error() string {
+	why := e.Err.Error()
+	if mistyped, ok := e.Err.(*channel.TypeError); ok { //nolint:errorlint // what is around another has said it
+		why = mistyped.Plain()
+	}
+	return "the answer to a question is refused: " + why
+}
 
 // Unwrap returns the cause.
 func (e *AnswerError) Unwrap() error { return e.Err }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,8 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("run: %w", panicked), pregeljson.Failure{Error: "Error", Message: "run: panic: of n"}},
 		{&pregel.TaskError{Node: "n", Err: fmt.Errorf("asked: %w", &pregel.AnswerError{Err: errors.New("no")})},
 			pregeljson.Failure{Error: "AnswerError", Message: "asked: the answer to a question is refused: no"}},
+		{&pregel.AnswerError{Err: &channel.TypeError{Want: reflect.TypeFor[pregeljson.Failure](), Got: "x"}},
+			pregeljson.Failure{Error: "AnswerError", Message: "the answer to a question is refused: want an object, got a string"}},
 		{&pregel.TaskError{Node: "n", Err: panicked}, pregeljson.Failure{Error: "PanicError", Message: "panic: of n"}},
 	} {
 		if got := pregeljson.FailureOf(c.err); got != c.want {

@@ -1,9 +1,11 @@
 package channel
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 
 	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/saver/serde"
@@ -16,11 +18,25 @@ type TypeError struct {
 	Err  error // underlying cause, may be nil
 }
 
-// Error names both types.
-func (e *TypeError) Error() string {
-	s := "want " + jsontext.KindOf(e.Want) + ", got " + jsontext.Kind(e.Got)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
+// Error names both types, and where in the value they are.
+func (e *TypeError) Error() string { return e.say(jsontext.KindOf) }
+
+// Plain is Error without the names of Go types, for who gave the value over HTTP.
+func (e *TypeError) Plain() string { return e.say(jsontext.PlainKindOf) }
+
+func (e *TypeError) say(kind func(reflect.Type) string) string {
+	at, want, got, cause := "", e.Want, reflect.TypeOf(e.Got), e.Err
+	var inside *serde.TypeError
+	if errors.As(e.Err, &inside) {
+		if at = strings.TrimPrefix(strings.TrimPrefix(inside.Path, "$"), "."); at != "" {
+			at += ": "
+		}
+		want, got = inside.Types()
+		cause = inside.Err
+	}
+	s := at + "want " + kind(want) + ", got " + kind(got)
+	if cause != nil {
+		s += ": " + cause.Error()
 	}
 	return s
 }

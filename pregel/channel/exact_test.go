@@ -90,6 +90,14 @@ func TestExactRefuses(t *testing.T) {
 			t.Errorf("a %T changed a %v", c.write, c.typ)
 		}
 	}
+	_, err := channel.Convert[place](map[string]any{"x": []string{"1"}})
+	if mistyped := new(channel.TypeError); !errors.As(err, &mistyped) || mistyped.Plain() != "x: want an integer, got a list" || err.Error() != mistyped.Plain() {
+		t.Error(err)
+	}
+	_, err = channel.Convert[place](1)
+	if mistyped := new(channel.TypeError); !errors.As(err, &mistyped) || mistyped.Plain() != "want an object, got an integer" || err.Error() != "want an object (channel_test.place), got an integer" {
+		t.Error(err)
+	}
 	if _, err := channel.ExactOf(reflect.TypeFor[int]()).Update([]any{1, 2}); !errors.Is(err, channel.ErrInvalidUpdate) {
 		t.Errorf("two writes: %v", err)
 	}

@@ -26,7 +26,7 @@ type filler struct {
 func (f *filler) into(dst, v any) error {
 	p := reflect.ValueOf(dst)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
-		return &TypeError{Path: "$", Have: typeNameOf(v), Want: fmt.Sprintf("%T", dst), Err: errDst}
+		return &TypeError{Path: "$", Have: typeNameOf(v), Want: fmt.Sprintf("%T", dst), Err: errDst, want: reflect.TypeOf(dst), have: reflect.TypeOf(v)}
 	}
 	if err := f.assign(p.Elem(), v); err != nil {
 		return prefixed(err, "$")
@@ -49,7 +49,7 @@ func prefixed(err error, segment string) error {
 }
 
 func misfit(dst reflect.Value, v any, err error) error {
-	return &TypeError{Have: typeNameOf(v), Want: dst.Type().String(), Err: err}
+	return &TypeError{Have: typeNameOf(v), Want: dst.Type().String(), Err: err, want: dst.Type(), have: reflect.TypeOf(v)}
 }
 
 func (f *filler) assign(dst reflect.Value, v any) error {

@@ -3,6 +3,7 @@ package serde
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/stele-go/stele/base/fault"
@@ -121,7 +122,12 @@ type TypeError struct {
 	Have string // what the data holds: "string", "map", "datetime", …
 	Want string // Go type it was to fill
 	Err  error  // more about it; may be nil
+
+	want, have reflect.Type
 }
+
+// Types are those of the Go value that was to fill and of what the data holds, for a text in other words. Nil is that of nil.
+func (e *TypeError) Types() (want, have reflect.Type) { return e.want, e.have }
 
 // Error names the path and both types.
 func (e *TypeError) Error() string {
