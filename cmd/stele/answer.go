@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -65,7 +66,13 @@ It works with every server of LangGraph's API.`,
 		Example: `  stele answer http://localhost:2024 order-7
   stele answer http://localhost:2024 order-7 --value '{"decisions": [{"type": "approve"}]}'
   stele answer http://localhost:2024 order-7 --question 6a3a9aa8255bf0d6978a4415347ca55e=true`,
-		Args: cobra.ExactArgs(2), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("name the URL of a server, then the thread")
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, end := context.WithTimeout(cmd.Context(), f.timeout)
 			defer end()
@@ -135,7 +142,31 @@ func (a *app) answer(ctx context.Context, url, thread string, f *answerFlags, va
 		for _, q := range out.Asks {
 			p.line("  %s  %s", printable(q.ID), visible(string(q.Value)))
 		}
+		switch len(out.Asks) {
+		case 0:
+		case 1:
+			p.line("answer it by JSON: --value %s", shellWord(exampleFor(out.Asks[0])))
+		default:
+			p.line("answer them by JSON: --question %s, and so on", shellWord(out.Asks[0].ID+"="+exampleFor(out.Asks[0])))
+		}
 	})
+}
+
+// exampleFor is an answer that a question takes: agent.AskPerson asks about several calls, or, by Review.PerCall, about one.
+// Of another question nobody knows what it takes.
+func exampleFor(q client.Interrupt) string {
+	var asked struct {
+		Type  string            `json:"type"`
+		Calls []json.RawMessage `json:"action_requests"`
+	}
+	const approve = `{"type": "approve"}`
+	switch err := json.Unmarshal(q.Value, &asked); {
+	case err == nil && len(asked.Calls) > 0:
+		return `{"decisions": [` + strings.Join(slices.Repeat([]string{approve}, len(asked.Calls)), ", ") + "]}"
+	case err == nil && asked.Type == "tool_approval":
+		return approve
+	}
+	return `"yes"`
 }
 
 // visible is JSON whose runes that are not printed are escaped: a question is often a model's text.
@@ -229,24 +260,42 @@ func (f *answerFlags) answers(ctx context.Context, c *client.Client, out *answer
 		return err
 	}
 	out.Run = r.RunID
-	if _, err := c.Runs.Join(ctx, out.Thread, r.RunID); err != nil && ctx.Err() == nil {
+	if _, err := c.Runs.Join(ctx, out.Thread, r.RunID); errors.As(err, new(*client.RunError)) {
 		return err
+	} else if err != nil && ctx.Err() == nil {
+		return &takenError{r.RunID, err}
 	} else if err != nil {
 		return nil // the server has the answer
 	}
 	st, err := c.Threads.State(ctx, out.Thread, client.At{})
 	if err != nil {
-		return err
+		return &takenError{r.RunID, err}
 	}
 	out.Ended, out.Asks, out.At = true, append([]client.Interrupt{}, st.Interrupts...), st.Next
 	return nil
 }
 
+// takenError: the server took an answer as a run, and what came of it is not known.
+type takenError struct {
+	run string
+	err error
+}
+
+// Error is the cause.
+func (e *takenError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *takenError) Unwrap() error { return e.err }
+
 // ofServer says in the words of the shell what a request to a server met.
 func ofServer(err error, url, thread string, timeout time.Duration) error {
 	var refused *client.Error
 	var failed *client.RunError
+	var taken *takenError
 	switch {
+	case errors.As(err, &taken):
+		return fmt.Errorf("the answer was taken as run %s, but what came of it is not known: %w. Look by: stele answer %s %s",
+			taken.run, taken.err, shellWord(url), shellWord(thread))
 	case errors.As(err, &failed):
 		return fmt.Errorf("the run failed: %s", failed.Message)
 	case errors.Is(err, client.ErrNotFound):

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func TestAnswerCommand(t *testing.T) {
 	}
 
 	id := begin(client.RunRequest{Input: map[string]any{"said": []string{"in"}}})
-	says(exitDone, `"first?"`, at.URL, id)
+	says(exitDone, `"first?"`+"\n"+`answer it by JSON: --value '"yes"'`, at.URL, id)
 	says(exitFailed, `--value yes: it is no JSON. A word is written in quotes`, at.URL, id, "--value", "yes")
 	says(exitFailed, "asks no question nope; it asks ", at.URL, id, "--question", `nope="yes"`)
 	says(exitFailed, "want ID=JSON", at.URL, id, "--question", "yes")
@@ -75,6 +76,7 @@ func TestAnswerCommand(t *testing.T) {
 	says(exitFailed, "int", at.URL, id, "--value", "7") // the graph refuses it, and asks again
 	says(exitDone, "answered; run ", at.URL, id, "--value", `"yes"`)
 	says(exitFailed, "asks 2 questions: answer them by --question ID=JSON", at.URL, id, "--value", `"yes"`)
+	says(exitDone, `answer them by JSON: --question `, at.URL, id)
 	var told answered
 	must(t, json.Unmarshal([]byte(says(exitDone, `"asks"`, at.URL, id, "--json")), &told))
 	if len(told.Asks) != 2 || told.Run != "" {
@@ -141,5 +143,39 @@ func TestAnswerCredentials(t *testing.T) {
 				t.Errorf("exit code %d, %s%s, want %q", code, out, stderr, words)
 			}
 		})
+	}
+}
+
+// TestExampleAnswers: a question of agent.AskPerson is shown with an answer that it takes.
+func TestExampleAnswers(t *testing.T) {
+	for question, want := range map[string]string{
+		`"ok?"`: `"yes"`, `7`: `"yes"`, `{"action_requests": []}`: `"yes"`, `{"action_requests": 1, "type": 2}`: `"yes"`,
+		`{"action_requests": [{"name": "a"}], "review_configs": []}`:      `{"decisions": [{"type": "approve"}]}`,
+		`{"action_requests": [{"name": "a"}, {"name": "b", "args": {}}]}`: `{"decisions": [{"type": "approve"}, {"type": "approve"}]}`,
+		`{"type": "tool_approval", "name": "a"}`:                          `{"type": "approve"}`,
+	} {
+		if got := exampleFor(client.Interrupt{ID: "q", Value: json.RawMessage(question)}); got != want {
+			t.Errorf("%s: %s, want %s", question, got, want)
+		}
+	}
+}
+
+// TestAnswerThatWasTaken: if the server goes away when it has the answer, who answered is told the run, and how to look.
+func TestAnswerThatWasTaken(t *testing.T) {
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/state"):
+			_, _ = w.Write([]byte(`{"values": {}, "next": ["a"], "tasks": [], "interrupts": [{"id": "q", "value": "ok?"}]}`))
+		case strings.HasSuffix(r.URL.Path, "/runs"):
+			_, _ = w.Write([]byte(`{"run_id": "r1", "thread_id": "t 1", "status": "pending"}`))
+		default:
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer at.Close()
+	out, stderr, code := stele(t, "answer", "--timeout", "9m", at.URL, "t 1", "--assistant", "x", "--value", "1")
+	if want := "Look by: stele answer " + at.URL + " 't 1'"; code != exitFailed || !strings.Contains(stderr, "taken as run r1") || !strings.Contains(stderr, want) {
+		t.Errorf("exit code %d, %s%s, want %q", code, out, stderr, want)
 	}
 }

@@ -90,7 +90,7 @@ func (d *developed) run(ctx context.Context) error {
 	root := moduleRoot(d.dir)
 	var running *process
 	defer func() { running.end() }()
-	built := ""
+	built, broken := "", false
 	for n := 0; ctx.Err() == nil; {
 		if now := source(root); now != built {
 			built = now
@@ -98,12 +98,17 @@ func (d *developed) run(ctx context.Context) error {
 			binary := filepath.Join(temp, fmt.Sprintf("program%d.exe", n))
 			build := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
 			build.Dir = d.dir
-			if out, err := build.CombinedOutput(); err != nil {
+			was := broken
+			out, err := build.CombinedOutput()
+			if broken = err != nil; broken {
 				fmt.Fprintf(d.err, "stele: the source does not build: %v\n%s", err, out)
 			} else {
 				running.end()
 				if running, err = start(binary, d.args, d.app); err != nil {
 					return err
+				}
+				if was {
+					fmt.Fprintln(d.err, "stele: the source builds again, and its program runs")
 				}
 			}
 		}

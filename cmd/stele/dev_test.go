@@ -99,6 +99,7 @@ func main() {
 	}
 	write("version.go", `package main; const version = "two"`)
 	until("the second version, after an orderly end of the first", says("one.two"))
+	until("that it builds again", func() bool { return strings.Contains(errs.String(), "the source builds again") })
 	cancel()
 	if c := <-code; c != exitDone {
 		t.Errorf("ended with code %d: %s", c, errs.String())

@@ -167,6 +167,9 @@ func (e *eraseFlags) options() (admin.EraseOptions, error) {
 	if len(e.threads)+len(e.filters)+len(e.items) == 0 {
 		return o, &said{"say what to erase: --thread ID, --filter KEY=VALUE or --items PREFIX; see stele erase --help", saver.ErrInvalid}
 	}
+	if slices.Contains(e.threads, "") {
+		return o, &said{"--thread wants the id of a thread, not an empty one", saver.ErrInvalid}
+	}
 	var err error
 	if o.Metadata, err = parseFilter(e.filters); err != nil {
 		return o, err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -30,8 +32,11 @@ func (f *flags) register(root *cobra.Command) {
 // access makes the options with which stores are opened. No other place reads the flags for
 // that.
 func (f *flags) access() (admin.Access, error) {
+	if f.cacheMiB < 0 || f.cacheMiB > math.MaxInt64>>20 {
+		return admin.Access{}, &said{fmt.Sprintf("--cache wants a number of MiB, or 0 for none, not %d", f.cacheMiB), saver.ErrInvalid}
+	}
 	o := disk.Options{CacheBytes: f.cacheMiB << 20}
-	if f.cacheMiB <= 0 {
+	if f.cacheMiB == 0 {
 		o.CacheBytes = -1
 	}
 	if f.keyFile != "" {

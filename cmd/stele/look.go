@@ -109,6 +109,9 @@ func printStats(p *printer, s *admin.StoreStats) {
 	p.line("disk       %s, %s free on the device", size(s.Bytes), size(s.FreeBytes))
 }
 
+// statuses are those that a list of threads has.
+var statuses = []saver.Status{saver.StatusDone, saver.StatusWaiting, saver.StatusSleeping, saver.StatusFailed, saver.StatusUnfinished}
+
 func (a *app) threadsCmd() *cobra.Command {
 	var q admin.ThreadQuery
 	var filters []string
@@ -119,10 +122,13 @@ func (a *app) threadsCmd() *cobra.Command {
 		Use: "threads [DIR]", Short: "List threads: id, head, last update, how far they have come and what runs next",
 		Example: `  stele threads store --status waiting
   stele threads --postgres "$URL"`,
-		Args: in.args(0), ValidArgsFunction: dirArg,
+		Args: in.args(0, ""), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Status = saver.Status(status); unfinished {
 				q.Status = saver.StatusUnfinished
+			}
+			if status != "" && !slices.Contains(statuses, q.Status) {
+				return &said{fmt.Sprintf("--status: no thread is %q; it is one of %q", status, statuses), saver.ErrInvalid}
 			}
 			if q.All && q.After != "" {
 				return errors.New("--after pages through threads; it does not go with --all")

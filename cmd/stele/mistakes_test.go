@@ -73,6 +73,20 @@ func TestMistakes(t *testing.T) {
 	for _, args := range []string{"show STORE alice --ns nope", "show STORE alice --ns nope --history 0", "show STORE alice --checkpoint nope", "diff STORE alice nope nope"} {
 		says(t, on(good.dir, args), exitFailed, `thread "alice".*checkpoint not found; see stele show .* alice --history 0`)
 	}
+	for args, words := range map[string]string{
+		"threads":                        `name the directory of a store, or a database by --postgres; usage: stele threads \[DIR\]`,
+		"show alice":                     `name the directory of a store, or a database by --postgres, then the thread; usage: stele show \[DIR\] THREAD`,
+		"signal alice":                   `name the directory of a store, or a database by --postgres, then the thread and the signal; usage: stele signal`,
+		"answer":                         `name the URL of a server, then the thread; usage: stele answer URL THREAD`,
+		"threads http://localhost:2024":  `the threads of a server are shown by stele studio http://localhost:2024`,
+		"show https://example.org alice": `the threads of a server are shown by stele studio https://example.org`,
+		"threads " + good.dir + " --status waitin":     `--status: no thread is "waitin"; it is one of \["done" "waiting" "sleeping" "failed" "unfinished"\]`,
+		"stats " + good.dir + " --cache -5":            `--cache wants a number of MiB, or 0 for none, not -5`,
+		"stats " + good.dir + " --cache 9999999999999": `--cache wants a number of MiB`,
+		"erase " + good.dir + " --thread=":             `--thread wants the id of a thread, not an empty one`,
+	} {
+		says(t, strings.Fields(args), exitFailed, words)
+	}
 	fresh := filepath.Join(dir, "fresh")
 	for args, words := range map[string]string{"--thread nope": `not found: thread "nope"`, "--items no.pe": `not found: items below the namespace "no.pe"`} {
 		says(t, on(good.dir, "export ndjson STORE "+fresh+" "+args), exitFailed, words)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,13 +19,17 @@ func (p *place) register(f *pflag.FlagSet) {
 	f.StringVar(&p.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
 }
 
-// args wants the directory, unless a database is named, and so many arguments more.
-func (p *place) args(more int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
+// args wants the directory, unless a database is named, and so many arguments more, which then names.
+func (p *place) args(more int, then string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		want := more
 		if p.postgres == "" {
-			return cobra.ExactArgs(1+more)(cmd, args)
+			want++
 		}
-		return cobra.ExactArgs(more)(cmd, args)
+		if len(args) != want {
+			return errors.New("name the directory of a store, or a database by --postgres" + then)
+		}
+		return nil
 	}
 }
 

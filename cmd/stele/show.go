@@ -21,7 +21,7 @@ func (a *app) showCmd() *cobra.Command {
 		Use: "show [DIR] THREAD", Short: "Show a checkpoint with its values and writes, or the history of a thread",
 		Example: `  stele show store order-7
   stele show --postgres "$URL" order-7`,
-		Args: in.args(1), ValidArgsFunction: a.threadArg,
+		Args: in.args(1, ", then the thread"), ValidArgsFunction: a.threadArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, end, err := a.read(cmd.Context(), &in, args)
 			if err != nil {

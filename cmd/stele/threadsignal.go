@@ -14,7 +14,10 @@ import (
 )
 
 // signalFlags are those of the command signal.
-type signalFlags struct{ value, key, postgres, schema string }
+type signalFlags struct {
+	value, key string
+	place
+}
 
 func (a *app) signalCmd() *cobra.Command {
 	var f signalFlags
@@ -32,14 +35,13 @@ If the program encrypts values, only the program can write one that it can read:
 Graph.Signal there.`,
 		Example: `  stele signal store order-7 paid --value '{"amount": 12}' --key invoice-7
   stele signal --postgres "$URL" order-7 paid`,
-		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.threadArg,
+		Args: f.args(2, ", then the thread and the signal"), ValidArgsFunction: a.threadArg,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.signal(cmd.Context(), args, &f) },
 	}
 	p := cmd.Flags()
 	p.StringVar(&f.value, "value", "null", "what the node receives, as JSON")
 	p.StringVar(&f.key, "key", "", "makes it safe to send again: of several signals to the thread with one key, one counts")
-	p.StringVar(&f.postgres, "postgres", "", "the store of this database, a connection string, instead of a directory")
-	p.StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
+	f.register(p)
 	return cmd
 }
 
@@ -50,12 +52,9 @@ func (a *app) signal(ctx context.Context, args []string, f *signalFlags) error {
 	}
 	var in *stores
 	dir, thread, name := "", args[len(args)-2], args[len(args)-1]
-	switch {
-	case (f.postgres != "") == (len(args) == 3):
-		return errors.New("name the directory of a store, or a database by --postgres, then the thread and the signal")
-	case f.postgres != "":
+	if f.postgres != "" {
 		in, err = openDatabase(ctx, f.postgres, f.schema)
-	default:
+	} else {
 		dir = args[0]
 		in, err = a.openStores(ctx, dir, false)
 	}

@@ -86,7 +86,7 @@ func TestSignalCommand(t *testing.T) {
 			look(exitDone, "0 of them waiting, 1 sleeping", "stats")
 		} else {
 			look(exitFailed, "of a store in a directory", "threads", "--all")
-			look(exitFailed, `accepts 0 arg\(s\), received 1; usage: stele threads \[DIR\]`, "threads", "store")
+			look(exitFailed, `name the directory of a store, or a database by --postgres; usage: stele threads \[DIR\]`, "threads", "store")
 		}
 		look(exitDone, "order 7 .* sleeping .* seven ", "threads")
 		look(exitDone, `"version":"seven"`, "threads", "--json", "--status", "sleeping")
