@@ -91,6 +91,8 @@ type Spec struct {
 	// Input takes a run's input, Output makes its result (zero: an empty map),
 	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
+	// InputKeys are the keys that a run's input may have, for Graph.InputKeys (zero: those of Stream).
+	InputKeys Keys
 	// CheckInput is for a graph whose first node only passes a single Input on. It returns the pairs
 	// that this node will write to channels, or an error if it will refuse the input, so that such
 	// input is refused before anything is stored or run. If it is nil, only Input determines what is

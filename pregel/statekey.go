@@ -17,6 +17,14 @@ type StateKey struct {
 // A state without keys has the one key of its channel.
 func (g *Graph) StateKeys() []StateKey { return g.mustBe().keys(g.stream) }
 
+// InputKeys are the keys that a run's input may have.
+func (g *Graph) InputKeys() []StateKey {
+	if takes := g.mustBe().spec.InputKeys; len(takes.Names) > 0 {
+		return g.keys(takes)
+	}
+	return g.StateKeys()
+}
+
 // OutputKeys are the keys of a run's result.
 func (g *Graph) OutputKeys() []StateKey { return g.mustBe().keys(g.output) }
 

@@ -223,6 +223,8 @@ var (
 	ErrBusy = errors.New("the thread is busy")
 	// ErrInvalid matches every InvalidError.
 	ErrInvalid = errors.New("invalid argument")
+	// ErrNeverDue: a cron expression is one, and names no time, such as a 31st of February. It comes with an InvalidError.
+	ErrNeverDue = errors.New("it names no time that comes")
 	// ErrKey matches every KeyError.
 	ErrKey = errors.New("the key is taken by another run")
 	// ErrUnreadable matches every UnreadableError.

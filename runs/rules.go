@@ -280,7 +280,7 @@ func CheckCron(expression string) error {
 }
 
 // NextTime is the first time after now that a cron expression names; see Schedule.Cron. An expression
-// that is none, or that names no time, is an InvalidError.
+// that is none, or that names no time (ErrNeverDue), is an InvalidError.
 //
 // Where the clocks of its time zone are set forward, times between are skipped: an expression that
 // names some of them is due at the moment of the change. Where they are set back, times come twice: it
@@ -306,7 +306,7 @@ func NextTime(expression string, now time.Time) (time.Time, error) {
 		next = nextOnce(spec, now)
 	}
 	if next.IsZero() {
-		return next, &InvalidError{"cron", fmt.Sprintf("%q names no time", expression)}
+		return next, fmt.Errorf("%w: %w", &InvalidError{"cron", fmt.Sprintf("%q", expression)}, ErrNeverDue)
 	}
 	return next.UTC(), nil
 }

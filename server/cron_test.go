@@ -51,6 +51,12 @@ func TestCrons(t *testing.T) {
 	h.ok("PATCH", "/runs/crons/"+cron, object{"stream_mode": "values"})
 	h.refused(422, "POST", "/runs/crons", object{"assistant_id": "simple"})
 	h.refused(422, "POST", "/runs/crons", object{"assistant_id": "simple", "schedule": "TZ=UTC 1 1 1 1 1"})
+	for _, zone := range []any{nil, "Europe/Berlin"} {
+		body := object{"assistant_id": "simple", "schedule": "0 0 31 2 *", "timezone": zone}
+		if a := h.refused(422, "POST", "/runs/crons", body); !strings.Contains(a.text, "No date is like that, so it would never run") {
+			t.Errorf("%s", a.text)
+		}
+	}
 	h.refused(404, "POST", "/runs/crons", object{"assistant_id": "nobody", "schedule": "0 0 1 1 *"})
 	h.refused(404, "POST", "/threads/"+someID+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"})
 	h.ok("DELETE", "/runs/crons/"+cron, nil)

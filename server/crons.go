@@ -140,6 +140,9 @@ func (k *cron) advance(at time.Time) error {
 	if every := runs.CheckCron(k.expression()); err == nil && every != nil && k.Next.IsZero() {
 		return fail(422, "Invalid cron schedule: %s", every)
 	}
+	if errors.Is(err, runs.ErrNeverDue) {
+		return fail(422, "Invalid cron schedule: '%s'. Reason: No date is like that, so it would never run.", k.Schedule)
+	}
 	if err != nil || strings.Contains(k.Schedule, "TZ=") {
 		return fail(422, "Invalid cron schedule: '%s'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron format (minute hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes.", k.Schedule)
 	}

@@ -47,7 +47,7 @@ func (s *graphSet) schemasOf(name string, g *pregel.Graph) schemas {
 	if config == nil {
 		config = map[string]any{}
 	}
-	return schemas{Input: schemaOf(name+"_input", g.StateKeys()), Output: schemaOf(name+"_output", g.OutputKeys()),
+	return schemas{Input: schemaOf(name+"_input", g.InputKeys()), Output: schemaOf(name+"_output", g.OutputKeys()),
 		State: schemaOf(name+"_state", g.StateKeys()), Config: config, Context: context}
 }
 

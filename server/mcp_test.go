@@ -14,6 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
@@ -120,6 +123,23 @@ func TestMCP(t *testing.T) {
 		if a := h.refused(405, method, "/mcp", nil); a.header.Get("Allow") != "POST" {
 			t.Errorf("%v", a.header)
 		}
+	}
+}
+
+// TestMCPOffersInput: a tool's schema, and the refusal of a mistyped key, have the keys that its input may have, not those that an
+// agent keeps for itself.
+func TestMCPOffersInput(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		gated := agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{}})
+		c.Graphs["clerk"] = must(agent.New(model.NewScripted(model.Text("hello")), agent.Options{Middleware: []agent.Middleware{gated}, Graph: graph.Options{Saver: c.Saver}}))
+	})
+	s := h.mcpClient("/mcp")
+	schema, _ := h.tools(s)["clerk"].InputSchema.(object)
+	if properties, _ := schema["properties"].(object); len(properties) != 1 || properties["messages"] == nil {
+		t.Errorf("%v", properties)
+	}
+	if text, failed := h.called(s, "clerk", object{"mesages": []object{{"role": "user", "content": "hi"}}}); !failed || !strings.Contains(text, `which takes ["messages"]`) {
+		t.Error(text)
 	}
 }
 

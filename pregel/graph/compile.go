@@ -44,7 +44,8 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	c.attachEdges()
 	spec := pregel.Spec{Channels: c.channels, ChannelOrder: c.order, Managed: b.schema.managed, Migrate: c.migrate, Aliases: b.aliases,
 		CheckStored: b.unknown, UnknownInside: b.inside, Edges: c.drawn,
-		Input: pregel.One(Start), CheckInput: b.checkInput(), Output: b.schema.shown(b.stored(b.output)), Stream: b.schema.shown(b.schema.stored())}
+		Input: pregel.One(Start), InputKeys: b.schema.shown(b.stored(b.input)), CheckInput: b.checkInput(),
+		Output: b.schema.shown(b.stored(b.output)), Stream: b.schema.shown(b.schema.stored())}
 	for _, n := range c.names {
 		spec.Nodes = append(spec.Nodes, c.nodes[n])
 	}

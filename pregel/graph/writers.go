@@ -79,14 +79,18 @@ func (b *Builder) checkSome(values any) error {
 	if len(pairs) == 0 || slices.ContainsFunc(pairs, func(p pregel.Pair) bool { return b.schema.has(p.Key) || b.aliases[p.Key] != "" }) {
 		return nil
 	}
+	takes := b.schema.keys
+	if len(b.input) > 0 { // the others are of the graph's own
+		takes = b.input
+	}
 	if ok {
-		return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("no field of %T is a key of the state, which has %q", values, b.schema.keys)}
+		return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("no field of %T is a key of the state, which takes %q", values, takes)}
 	}
 	given := make([]string, len(pairs))
 	for i, p := range pairs {
 		given[i] = p.Key
 	}
-	return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("none of %q is a key of the state, which has %q", given, b.schema.keys)}
+	return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("none of %q is a key of the state, which takes %q", given, takes)}
 }
 
 // deref is the Send or Command that v points to, or else v itself. A nil pointer is nil: a node
