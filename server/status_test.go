@@ -41,12 +41,6 @@ func TestSteleStatus(t *testing.T) {
 		t.Fatal("the run was not cut off")
 	}
 	want["cut"] = "unfinished"
-	elsewhere := must(builder().Node("nap", func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, time.Hour) }).
-		Sequence(graph.Start, "nap").Compile(graph.Options{Name: "elsewhere", Saver: h.disk, Store: h.items}))
-	if _, err := elsewhere.Invoke(t.Context(), pregel.Thread("nap"), object{"text": "x"}); err != nil {
-		t.Fatal(err)
-	}
-	want["nap"] = "sleeping" // the server has no such graph
 	busy := h.thread()
 	h.ok("POST", "/threads/"+busy+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}})
 	want[busy] = "running"
@@ -84,14 +78,39 @@ func TestSteleStatus(t *testing.T) {
 	for id, status := range want {
 		for i, st := range h.ok("POST", "/threads/"+id+"/history", object{"limit": 100, "values": false}).json.([]any) {
 			want := "unfinished"
-			if i == 0 && status == "sleeping" {
-				want = "waiting"
-			} else if i == 0 && status != "running" {
+			if i == 0 && status != "running" {
 				want = status
 			}
 			if got := st.(object)["stele_status"]; got != want {
 				t.Errorf("thread %s, checkpoint %d: %v, want %q", id, i, got, want)
 			}
+		}
+	}
+}
+
+// TestSleepsWithoutItsGraph: a thread that sleeps is not one that waits for somebody on a server without its graph either, whether
+// it has others or, as stele studio, none.
+func TestSleepsWithoutItsGraph(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		h := open(t, t.TempDir(), func(c *server.Config) {
+			if none {
+				c.Graphs = nil
+			}
+		})
+		for _, g := range []*pregel.Graph{h.graphs(h.disk)["asker"], must(builder().Node("nap", func(ctx context.Context, _ any) (any, error) { return nil, pregel.Sleep(ctx, time.Hour) }).
+			Sequence(graph.Start, "nap").Compile(graph.Options{Name: "elsewhere", Saver: h.disk, Store: h.items}))} {
+			id := h.ok("POST", "/threads", object{"metadata": object{"graph_id": g.Name()}}).text1("thread_id")
+			if _, err := g.Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+				t.Fatal(err)
+			}
+			status := map[bool]string{true: "waiting", false: "sleeping"}[g.Name() == "asker"]
+			if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != status {
+				t.Errorf("no graphs %t: thread of %s: %q", none, g.Name(), got)
+			}
+			if found := h.ok("POST", "/threads/search", object{"stele_status": status}).json.([]any); len(found) != 1 || found[0].(object)["thread_id"] != id {
+				t.Errorf("no graphs %t: %s: %v, want %s", none, status, found, id)
+			}
+			h.equal(h.ok("POST", "/threads/count", object{"stele_status": status}), "1")
 		}
 	}
 }

@@ -230,9 +230,11 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 }
 
 // toldApart is the status of a thread that the saver tells. Savers call one waiting that sleeps; of a graph that the server
-// has the state tells, of another what is stored of the waits.
+// has the state tells, of another what is stored of the waits. A search does not read that of each thread whose graph it
+// does not know, unless the server has none.
 func (s *threadAPI) toldApart(ctx context.Context, t thread, status saver.Status) saver.Status {
-	if s.graphs.by[t.graph()] == nil && status == saver.StatusWaiting {
+	lacks := len(s.graphs.by) == 0 || t.graph() != "" && s.graphs.by[t.graph()] == nil
+	if lacks && status == saver.StatusWaiting {
 		if waits, err := admin.WaitsOf(ctx, s.saver, t.ID); err == nil && waits.OnlySleeps() { // else it is as the saver says
 			return saver.StatusSleeping
 		}
