@@ -164,7 +164,7 @@ func newestSlot(slots [2]MarkSlot) int {
 // device. A damaged mark is no error: it says nothing.
 func ReadMark(fsys vfs.FS, dir string) (Mark, error) {
 	f, err := fsys.Open(filepath.Join(dir, MarkName))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrCorrupt) {
 		return Mark{}, nil
 	}
 	if err != nil {

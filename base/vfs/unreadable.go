@@ -11,9 +11,11 @@ import (
 // PastUnreadable wraps d for readers that can do without some bytes: those that look for damage,
 // salvage the rest, or can make a file again from others. If the device cannot read a block of a file
 // that pass accepts by its name, the block reads as junk, which every checksum refuses. So one bad
-// sector is handled like other damage at its place. note is called for each such block, once a read,
-// with a *fault.CorruptionError that wraps the error of the device; it may be called concurrently. Code
-// that copies files as they are must not read through it.
+// sector is handled like other damage at its place. If the device cannot open such a file, also when it
+// is asked again, the whole file is damaged; it does not count as missing, since it is there. note is
+// called for each such block, once a read, and for each such file, with a *fault.CorruptionError that
+// wraps the error of the device; it may be called concurrently. Code that copies files as they are must
+// not read through it.
 func PastUnreadable(d Dir, pass func(name string) bool, note func(error)) Dir {
 	return readablesDir{d, pass, note}
 }
@@ -42,11 +44,23 @@ func (d readablesDir) OpenReadWrite(name string) (File, error) {
 }
 
 func (d readablesDir) opened(name string, open func(string) (File, error)) (File, error) {
-	f, err := open(name)
-	if base := filepath.Base(name); err == nil && d.pass(base) {
-		f = readableFile{f, base, d.note}
+	base := filepath.Base(name)
+	if !d.pass(base) {
+		return open(name)
 	}
-	return f, err
+	var f File
+	err := Again(func() (err error) {
+		f, err = open(name)
+		return err
+	})
+	switch {
+	case err == nil:
+		return readableFile{f, base, d.note}, nil
+	case Unreadable(err):
+		err = &fault.CorruptionError{File: base, Kind: "file", Offset: -1, Detail: unread, Err: err}
+		d.note(err)
+	}
+	return nil, err
 }
 
 type readableFile struct {
@@ -59,7 +73,8 @@ const (
 	// readBlock is what a device and the kernel's cache read at a time.
 	readBlock = 4 << 10
 	// junk is neither zero, like space that was never written, nor the first byte of a frame or record.
-	junk = 0xa5
+	junk   = 0xa5
+	unread = "the device cannot read it"
 )
 
 // ReadAt implements File.
@@ -75,7 +90,7 @@ func (f readableFile) ReadAt(p []byte, off int64) (int, error) {
 			for i := range block {
 				block[i] = junk
 			}
-			f.note(&fault.CorruptionError{File: f.name, Kind: "block", Offset: off + int64(n), Len: int64(len(block)), Detail: "the device cannot read it", Err: err})
+			f.note(&fault.CorruptionError{File: f.name, Kind: "block", Offset: off + int64(n), Len: int64(len(block)), Detail: unread, Err: err})
 			got, err = len(block), nil
 		}
 		if n += got; err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -15,7 +16,8 @@ import (
 )
 
 // Of a file with one bad sector everything is read but the block around it, which is told with its
-// place and the error of the device; other files, and other errors, are as they were.
+// place and the error of the device. A file that is not opened is damaged as a whole, and not missing; one
+// that is opened at the second try is intact. Other files, and other errors, are as they were.
 func TestPastUnreadable(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	data := make([]byte, 3*4096+100)
@@ -69,7 +71,28 @@ func TestPastUnreadable(t *testing.T) {
 	if _, err := f.ReadAt(make([]byte, 6000), 0); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a file that nobody can do without: %v", err)
 	}
-	if err := errors.Join(f.Close(), d.Close()); err != nil {
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []faultfs.Op{faultfs.OpOpen, faultfs.OpOpenReadWrite} {
+		open := map[faultfs.Op]func(string) (vfs.File, error){faultfs.OpOpen: d.Open, faultfs.OpOpenReadWrite: d.OpenReadWrite}[op]
+		told = nil
+		inj.Set(faultfs.Rule{Op: op, N: 1})
+		f, err := open(filepath.Join("d", "a"))
+		if err != nil || told != nil || f.Close() != nil {
+			t.Errorf("%v failed once: %v, told %v", op, err, told)
+		}
+		inj.Set(faultfs.Rule{Op: op, Sticky: true})
+		var c *fault.CorruptionError
+		_, err = open(filepath.Join("d", "a"))
+		if !errors.As(err, &c) || c.File != "a" || c.Offset != -1 || !errors.Is(err, syscall.EIO) || errors.Is(err, fs.ErrNotExist) || len(told) != 1 || told[0] != err {
+			t.Errorf("%v fails: %v, told %v", op, err, told)
+		}
+		if _, err = open(filepath.Join("d", "b")); !errors.Is(err, syscall.EIO) || errors.Is(err, fault.ErrCorrupt) || len(told) != 1 {
+			t.Errorf("%v of a file that nobody can do without: %v, told %v", op, err, told)
+		}
+	}
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ type Captured struct {
 	ManifestErr error
 	// Mark says how far the log was durable. It was read before anything else.
 	Mark wal.Mark
-	// Missing are the files that the manifest names and that are not there.
+	// Missing are the files that the manifest names and that are not there, or that the device cannot open.
 	Missing []string
 
 	keys       *seal.Keys
@@ -126,12 +126,12 @@ func tryCapture(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Captured, erro
 	return s, s.keep(fsys, own)
 }
 
-// keep opens files, and adds those that are not there to Missing.
+// keep opens files, and adds those that are not there, or that cannot be opened, to Missing.
 func (s *Captured) keep(fsys vfs.FS, names []string) error {
 	for _, n := range names {
 		err := s.FS.Keep(fsys, n)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrCorrupt):
 			s.Missing = append(s.Missing, n)
 		case err != nil:
 			s.Release()

@@ -342,13 +342,11 @@ func (v *verifier) images() error {
 	for _, info := range v.st.Images {
 		h, err := v.e.Files.Acquire(info.Num)
 		if err != nil {
-			if err := v.note(err, false); err != nil {
-				return err
-			}
-			continue
+			err = v.note(err, false)
+		} else {
+			err = v.image(h, info, prev)
+			v.e.Files.Release(h)
 		}
-		err = v.image(h, info, prev)
-		v.e.Files.Release(h)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (v *verifier) durableMark() error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return v.note(err, false)
 	}
 	defer func() { _ = f.Close() }() // only read from
 	_, notes, err := wal.InspectMark(f)

@@ -63,7 +63,13 @@ func Describe(dir string, a Access) (*Info, error) {
 		return nil, err
 	}
 	defer done()
-	m, err := check.Capture(a.fs(), dir, a.Options.Keys)
+	held, err := vfs.Hold(a.fs(), dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = held.Close() }() // only read from
+	// The open below tells the damage.
+	m, err := check.Capture(vfs.PastUnreadable(held, func(string) bool { return true }, func(error) {}), dir, a.Options.Keys)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// unreadable is a store of which the device cannot read one block.
+// unreadable is a store of which the device cannot read one block, or cannot open one file.
 type unreadable struct {
 	sh   *shape
 	file string // its name within the store
@@ -35,7 +35,7 @@ func (u *unreadable) derived() bool {
 	return filepath.Ext(u.file) == ".img" || u.file == wal.MarkName
 }
 
-// eachUnreadable makes every block of every file of every shape unreadable.
+// eachUnreadable makes every block of every file of every shape unreadable, and every file.
 func eachUnreadable(t *testing.T, try func(u *unreadable) error) {
 	t.Helper()
 	const block = 4 << 10
@@ -47,21 +47,27 @@ func eachUnreadable(t *testing.T, try func(u *unreadable) error) {
 		}
 		for _, path := range slices.Sorted(maps.Keys(sh.img.Files)) {
 			name := filepath.Base(path)
-			for off := int64(0); name != "LOCK" && off < sh.img.Files[path].Size(); off += block {
-				rule := faultfs.Rule{Op: faultfs.OpReadAt, PathGlob: path, From: off, To: off + block, Sticky: true}
+			bad := func(what string, rules ...faultfs.Rule) {
 				u := &unreadable{sh: sh, file: name, mem: vfs.NewMemFrom(sh.img, vfs.MemOptions{})}
-				u.fs = faultfs.New(u.mem, faultfs.NewInjector(rule))
+				u.fs = faultfs.New(u.mem, faultfs.NewInjector(rules...))
 				if err := try(u); err != nil {
-					t.Fatalf("store %q: block at %d of %s: %v", s.name, off, name, err)
+					t.Fatalf("store %q: %s of %s: %v", s.name, what, name, err)
 				}
 				total++
 			}
+			if name == "LOCK" {
+				continue
+			}
+			for off := int64(0); off < sh.img.Files[path].Size(); off += block {
+				bad(fmt.Sprint("block at ", off), faultfs.Rule{Op: faultfs.OpReadAt, PathGlob: path, From: off, To: off + block, Sticky: true})
+			}
+			bad("the open", faultfs.Rule{Op: faultfs.OpOpen, PathGlob: path, Sticky: true}, faultfs.Rule{Op: faultfs.OpOpenReadWrite, PathGlob: path, Sticky: true})
 		}
 	}
-	t.Logf("%d blocks", total)
+	t.Logf("%d blocks and files", total)
 }
 
-// A block that cannot be read is no reason to refuse a store, where the store can make it again. Of
+// A block that cannot be read, or a file that cannot be opened, is no reason to refuse a store, where the store can make it again. Of
 // other files it is the error of the device, at Open or from the calls that need it.
 func TestOpenPastUnreadableBlocks(t *testing.T) {
 	t.Parallel()
@@ -105,6 +111,12 @@ func TestMendPastUnreadableBlocks(t *testing.T) {
 		})
 		if met := u.fs.Injector().Count() > reads; met != named {
 			return fmt.Errorf("verify met the block: %v, and names it: %v; %+v", met, named, ver.Damage)
+		}
+		if u.derived() && u.sh.clean && slices.ContainsFunc(ver.Damage, func(f admin.Finding) bool { return f.File != u.file }) {
+			return fmt.Errorf("the file is derived, and there is other damage: %+v", ver.Damage)
+		}
+		if _, err := admin.Describe(dir, access(u.fs)); err != nil { // Compact begins with it
+			return fmt.Errorf("describe: %w", err)
 		}
 		rep, err := admin.Salvage(ctx, dir, salvageDir, admin.SalvageOptions{Access: access(u.fs)})
 		if err != nil {
