@@ -36,17 +36,20 @@ func NewCaptured(dir string) *Captured {
 
 // Keep opens a file of the directory in fsys and adds it to the view, unless it is there
 // already.
-func (m *Captured) Keep(fsys FS, name string) error {
+func (m *Captured) Keep(fsys FS, name string) error { return m.KeepAs(fsys, name, name) }
+
+// KeepAs is Keep for a file that has another name in the view.
+func (m *Captured) KeepAs(fsys FS, name, as string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.files[name] != nil {
+	if m.files[as] != nil {
 		return nil
 	}
 	f, err := fsys.Open(filepath.Join(m.dir, name))
 	if err != nil {
 		return err
 	}
-	m.files[name] = f
+	m.files[as] = f
 	return nil
 }
 

@@ -35,10 +35,10 @@ func (a *app) salvageCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "salvage --output NEWDIR DIR", Short: "Save what can be read of a damaged store into a new one",
-		Long: `Save what can be read of a damaged store into a new store in NEWDIR, which must be
-empty or missing. DIR is only read. What could not be saved is listed. Exit code 0:
-everything was saved; 1: the new store is there, but not everything is in it, or
-something deleted may be back; 2: nothing was saved.`,
+		Long: `Save what can be read of a damaged store, or of a damaged backup, into a new store in
+NEWDIR, which must be empty or missing. DIR is only read. What could not be saved is
+listed. Exit code 0: everything was saved; 1: the new store is there, but not everything
+is in it, or something deleted may be back; 2: nothing was saved.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
@@ -153,6 +153,11 @@ bucket as it is now goes on.`,
 			return report(a, func(access admin.Access, tell func(admin.Progress)) (*admin.VerifyReport, error) {
 				return admin.Restore(cmd.Context(), args[0], args[1], admin.BackupOptions{Access: access, Release: release, Progress: tell})
 			}, func(p *printer, rep *admin.VerifyReport) {
+				for _, f := range rep.Notices {
+					if f.Derived() {
+						p.line("NOTE    %s", f)
+					}
+				}
 				p.line("restored to %s: records up to %d, %s, %s, verified (%s)", args[1], rep.LastLSN, plural(rep.Files, "file"), size(rep.Bytes),
 					rep.Took.Round(time.Millisecond))
 				p.held(!release, args[1])

@@ -146,7 +146,8 @@ func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 // The new store has the same id as the one that was backed up. Use only one of the two. It is
 // held, unless o says otherwise: see disk.Saver.Release.
 //
-// Errors: fault.CorruptionError if the backup is damaged, fault.ErrNotStore if from holds no
+// If an image of the index is damaged, images are left out, and the next open makes the index; the
+// report has a notice. Errors: fault.CorruptionError if anything else is damaged, fault.ErrNotStore if from holds no
 // backup, fault.ErrNotEmpty if dir is not empty. After an error the files that were written
 // are removed.
 func Restore(ctx context.Context, from, dir string, o BackupOptions) (*VerifyReport, error) {

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
 	"github.com/stele-go/stele/saver/disk"
@@ -93,7 +96,8 @@ type LostPart struct {
 // Salvage saves what can be read of the store in dir to a new store in out, which must be
 // empty or missing. It continues after damage of every kind, and lists what it could not
 // save. It only reads dir. It verifies the new store before it returns. The new store is an
-// ordinary one, and held if the old one was, or if its manifest is lost, which says it.
+// ordinary one, and held if the old one was, or if its manifest is lost, which says it. In place
+// of a store dir may hold a backup of one that Restore refuses; then the new store is held.
 //
 // An error means that nothing was saved: the directory holds nothing of a store, the store
 // has a newer format, or a device failed.
@@ -103,14 +107,24 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 		return nil, fmt.Errorf("salvage %s: the output must be another directory", dir)
 	}
 	o.Access.sim().Opening = ctx
+	var damage []error // of a backup
+	var files *vfs.Captured
 	d, err := o.Access.Open(dir, true)
+	if errors.Is(err, fault.ErrNotStore) {
+		if files, damage, err = backupFiles(ctx, dir, o.Access, err); err == nil {
+			defer func() { _ = files.Release() }() // only read from
+			from := o.Access
+			from.sim().FS = files
+			d, err = from.Open(dir, true)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
 	defer func() { _ = d.Close() }() // read-only
 	e := d.Inside().Engine
-	held := e.Report().Guessed || e.HeldUpTo(layout.ReleasePartition) > 0
-	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: e.Around(), Replace: replacement, Held: held, Progress: func(done, total int) {
+	held := e.Report().Guessed || e.HeldUpTo(layout.ReleasePartition) > 0 || files != nil
+	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: o.Access.fs(), Replace: replacement, Held: held, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
 		}
@@ -120,6 +134,9 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	}
 	rep := &SalvageReport{Source: dir, Output: out, Entries: exp.Entries, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed, Held: held}
+	for _, d := range damage {
+		rep.addDamage(findingOf(d))
+	}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {
 		rep.CutBytes, rep.CutAt = r.DroppedBytes, fmt.Sprintf("%s:%d", r.DroppedFile, r.DroppedAt)
@@ -129,6 +146,21 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	}
 	rep.Took = time.Since(start)
 	return rep, nil
+}
+
+// backupFiles opens the backup in dir, which is no store. damage is where its files differ from its list.
+func backupFiles(ctx context.Context, dir string, a Access, noStore error) (files *vfs.Captured, damage []error, err error) {
+	files, err = backup.Files(a.fs(), dir)
+	if err != nil {
+		if errors.Is(err, fault.ErrNotStore) {
+			err = noStore
+		}
+		return nil, nil, err
+	}
+	if _, damage, err = backup.Check(ctx, dir, backup.Options{Engine: a.engine()}); err != nil {
+		return nil, nil, errors.Join(err, files.Release())
+	}
+	return files, damage, nil
 }
 
 // replacement is stored in place of a lost value: a mark that gives an error when it is read.

@@ -12,6 +12,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -320,7 +321,8 @@ func TestReleaseCrash(t *testing.T) {
 }
 
 // TestBackupRot: a backup that was damaged is not restored, nothing of it is left
-// behind, and Verify names the file. The next backup with Check makes it good.
+// behind, and Verify names the file. If an image of the index is damaged the backup is restored without it;
+// of other files Salvage saves what can be read. The next backup with Check makes it good.
 func TestBackupRot(t *testing.T) {
 	ctx := context.Background()
 	seed := seedFrom(t, "ROT_SEED")
@@ -334,6 +336,7 @@ func TestBackupRot(t *testing.T) {
 	}
 	img := fsys.Mem().Image()
 	rng := rand.New(rand.NewPCG(seed, 9))
+	images, salvaged := 0, 0
 	for name, f := range img.Files {
 		if filepath.Dir(name) != backupDir || filepath.Base(name) == "LOCK" {
 			continue
@@ -349,9 +352,31 @@ func TestBackupRot(t *testing.T) {
 			if !errors.Is(err, fault.ErrVersion) && (err != nil || rep.Clean()) {
 				t.Fatalf("byte %d of %s: verify says %+v, %v", off, name, rep, err)
 			}
-			_, err = admin.Restore(ctx, backupDir, restoreDir, backupOptions(mem))
+			rep, err = admin.Restore(ctx, backupDir, restoreDir, backupOptions(mem))
+			if filepath.Ext(name) == ".img" {
+				images++
+				if err != nil || len(rep.Notices) == 0 || rep.Notices[len(rep.Notices)-1].File != filepath.Base(name) {
+					t.Fatalf("byte %d of %s: %+v, %v", off, name, rep, err)
+				}
+				if text, err := storeDump(mem, restoreDir); err != nil || text != want {
+					t.Fatalf("byte %d of %s: restored without it: %v", off, name, err)
+				}
+				continue
+			}
 			if !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("byte %d of %s: restored: %v", off, name, err)
+			}
+			saved, err := admin.Salvage(ctx, backupDir, salvageDir, admin.SalvageOptions{Access: access(mem)})
+			switch {
+			case filepath.Base(name) == backup.Name:
+				if err == nil {
+					t.Fatalf("byte %d of %s: salvaged without the list", off, name)
+				}
+			case err != nil || !saved.Held || saved.Threads == 0 || saved.Complete() ||
+				!slices.ContainsFunc(saved.Damage, func(f admin.Finding) bool { return f.File == filepath.Base(name) }):
+				t.Fatalf("byte %d of %s: salvage: %+v, %v", off, name, saved, err)
+			default:
+				salvaged++
 			}
 			if names, err := mem.List(restoreDir); err == nil && len(names) > 0 {
 				t.Fatalf("byte %d of %s: left behind %v", off, name, names)
@@ -368,5 +393,8 @@ func TestBackupRot(t *testing.T) {
 				t.Fatalf("byte %d of %s: the new backup differs: %v", off, name, err)
 			}
 		}
+	}
+	if images == 0 || salvaged == 0 {
+		t.Errorf("%d damaged images, %d damaged files that were salvaged", images, salvaged)
 	}
 }
