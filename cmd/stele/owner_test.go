@@ -214,6 +214,11 @@ func TestCommandsOfRootKeepTheOwner(t *testing.T) {
 			served(t, root.command(t, "serve", store), store, syscall.SIGTERM)
 			return store
 		},
+		"serve at a socket": func(t *testing.T, dir, store string) string {
+			socket := filepath.Join(dir, "sock")
+			untilSaid(t, root.command(t, "serve", store, "--listen", "unix:"+socket), "ready ", syscall.SIGTERM, filepath.Join(store, "serve.json"), socket)
+			return store
+		},
 		"serve, killed": func(t *testing.T, dir, store string) string {
 			served(t, root.command(t, "serve", store), store, syscall.SIGKILL)
 			if left := foreign(t, dir, service); len(left) > 0 {

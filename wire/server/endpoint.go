@@ -309,7 +309,8 @@ func removeDead(path string) error {
 }
 
 // Announce writes InfoName into the directory of the store, so that clients find a server that listens
-// elsewhere. It contains no token: the operator distributes that.
+// elsewhere. It contains no token: the operator distributes that. A unix socket that root made becomes the
+// store's owner's.
 func (e *Endpoint) Announce(dir string) error {
 	if e.closed {
 		return fmt.Errorf("announce a server in %s: %w", dir, net.ErrClosed)
@@ -320,6 +321,11 @@ func (e *Endpoint) Announce(dir string) error {
 	}
 	if err := e.hold(abs); err != nil {
 		return err
+	}
+	if path, ok := strings.CutPrefix(e.Address, "unix:"); ok {
+		if err := e.keepOwner(path); err != nil {
+			return err
+		}
 	}
 	for _, stale := range []string{socketName, tokenName} {
 		if err := e.root.Remove(stale); err != nil && !errors.Is(err, fs.ErrNotExist) {
