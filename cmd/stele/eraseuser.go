@@ -157,6 +157,10 @@ func printErasedUser(p *printer, rep *server.EraseReport, failed error, hint str
 		p.line("UNREADABLE  records, runs or threads without a record, %d in all: nobody knows whose they are, and they stay", rep.Unreadable)
 	}
 	for _, b := range rep.Backups {
+		if b.Unread != "" {
+			p.line("BACKUP  %s may be one, and cannot be read: %s", printable(b.Dir), printable(b.Unread))
+			continue
+		}
 		p.line("BACKUP  %s, made %s: it holds what the store held then, until it is replaced or removed", printable(b.Dir), stamp(b.Made))
 	}
 	done := "deleted"

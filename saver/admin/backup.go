@@ -2,10 +2,14 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/replica/bucket"
@@ -99,19 +103,22 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 type FoundBackup struct {
 	Dir  string    `json:"dir"`
 	Made time.Time `json:"made"` // UTC
+	// Unread says why nobody knows whether the directory is one; "" if it is.
+	Unread string `json:"unread,omitempty"`
 }
 
 // besideMost bounds the directories beside a store that BackupsOf looks into.
 const besideMost = 1000
 
 // BackupsOf finds backups of a store that this process has open: those in dirs, and those in directories
-// beside its own. A directory of dirs that has none of this store is an error: fault.ErrNotStore, or
-// saver.InvalidError if it has one of another store. Where backups are otherwise, no store knows.
+// beside its own, also those that may be one and cannot be read. A directory of dirs that has none of this
+// store is an error: fault.ErrNotStore, or saver.InvalidError if it has one of another store. Where backups are otherwise, no store knows.
 func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 	in := s.Inside().Engine
 	found, seen := []FoundBackup{}, map[string]bool{}
 	look := func(dir string) error {
-		if dir = filepath.Clean(dir); seen[dir] {
+		key := realPath(dir)
+		if seen[key] {
 			return nil
 		}
 		list, err := backup.Read(in.Around(), dir)
@@ -121,8 +128,8 @@ func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 		if list.StoreID != in.StoreID() {
 			return saver.Invalidf("backup", "%s has one of another store", dir)
 		}
-		seen[dir] = true
-		found = append(found, FoundBackup{Dir: dir, Made: list.Created})
+		seen[key] = true
+		found = append(found, FoundBackup{Dir: filepath.Clean(dir), Made: list.Created})
 		return nil
 	}
 	for _, dir := range dirs {
@@ -130,15 +137,31 @@ func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 			return nil, err
 		}
 	}
-	around := filepath.Dir(filepath.Clean(in.Dir))
-	beside, err := in.Around().List(around)
-	if err != nil {
-		return found, nil // what is around it need not be readable
+	// Most of what is beside it are no backups. What may not be read, or is damaged, may be one.
+	unknown := func(dir string, err error) {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fault.ErrCorrupt) || vfs.Unreadable(err) {
+			found = append(found, FoundBackup{Dir: dir, Unread: err.Error()})
+		}
 	}
+	around := filepath.Dir(realPath(in.Dir))
+	beside, err := in.Around().List(around)
+	unknown(around, err)
 	for _, name := range beside[:min(len(beside), besideMost)] {
-		_ = look(filepath.Join(around, name)) // most are no backups
+		dir := filepath.Join(around, name)
+		unknown(dir, look(dir))
 	}
 	return found, nil
+}
+
+// realPath is the whole path of a directory, without links: what lies beside a link, or beside ".", is not beside the
+// directory. A path that leads nowhere, as of a file system in memory, stays as it is.
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		if abs, err := filepath.Abs(real); err == nil {
+			return abs
+		}
+	}
+	return filepath.Clean(dir)
 }
 
 // Restore makes a store in dir from the backup in from. dir must be empty or missing. Every
