@@ -50,9 +50,8 @@ func TestOwnerOfFilesByPathStays(t *testing.T) {
 	}
 }
 
-// withoutChown runs do on a thread of root that may not change the owner of files, as in a container that has
-// dropped the capability.
-func withoutChown(t *testing.T, do func()) {
+// without runs do on a thread of root without a capability, as in a container that has dropped it.
+func without(t *testing.T, capability int, do func()) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -62,7 +61,7 @@ func withoutChown(t *testing.T, do func()) {
 		t.Fatal(err)
 	}
 	less := had
-	less[0].Effective &^= 1 << unix.CAP_CHOWN
+	less[0].Effective &^= 1 << capability
 	if err := unix.Capset(&head, &less[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +71,41 @@ func withoutChown(t *testing.T, do func()) {
 		}
 	}()
 	do()
+}
+
+// TestModeOfFilesGiven: a root that may not change the mode of files of others gives those that it makes for a
+// group the mode of the others as well.
+func TestModeOfFilesGiven(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes files for others")
+	}
+	const user, group = 70011, 70012
+	dir := t.TempDir()
+	lock, file := filepath.Join(dir, "LOCK"), filepath.Join(dir, "file")
+	if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chmod(lock, 0o660), os.Chown(lock, user, group), os.Chown(dir, user, group)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OS{}.Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	l, err := d.Lock(lock, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	without(t, unix.CAP_FOWNER, func() {
+		f, err := d.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	})
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil || st.Uid != user || st.Gid != group || st.Mode&0o777 != 0o660 {
+		t.Errorf("a new file belongs to %d:%d with mode %o, %v", st.Uid, st.Gid, st.Mode&0o777, err)
+	}
 }
 
 // TestRootThatMayNotGive: a root without the right to change owners is refused before it leaves files in a
@@ -91,7 +125,7 @@ func TestRootThatMayNotGive(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	withoutChown(t, func() {
+	without(t, unix.CAP_CHOWN, func() {
 		refused("a directory", OS{}.MkdirAll(filepath.Join(theirs, "new", "store")))
 		d, err := OS{}.Hold(theirs)
 		if err != nil {

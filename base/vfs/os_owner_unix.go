@@ -69,27 +69,24 @@ func (d *osDir) keepOwner(name string, fd int) error {
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
 		return osError(pathError("stat", name, err))
 	}
+	// The group, then the mode, which is meant for that group, and the owner last: to change the mode of a file of
+	// somebody else's takes CAP_FOWNER. An owner who is not in the group has its own rights.
+	group := st.Gid == like.Gid || unix.Fchown(fd, -1, int(like.Gid)) == nil
 	mode := uint32(like.Mode)&0o666 | 0o600
-	switch {
-	case st.Uid != like.Uid:
-		err := unix.Fchown(fd, int(like.Uid), int(like.Gid))
-		if err != nil {
-			// The owner can open the file as well if a group that both are in may, or everybody.
-			group := locked && (st.Gid == like.Gid || unix.Fchown(fd, -1, int(like.Gid)) == nil)
-			if !locked || (!group || mode&0o060 != 0o060) && mode&0o006 != 0o006 {
-				return &fs.PathError{Op: "create", Path: name, Err: otherOwner(like.Uid, err)}
-			}
-		}
-	case st.Gid != like.Gid:
-		_ = unix.Fchown(fd, -1, int(like.Gid)) // an owner who is not in the group has its own rights
-	}
 	if locked && uint32(st.Mode)&0o666 != mode {
 		err := unix.Fchmod(fd, mode)
-		if errors.Is(err, unix.EPERM) && st.Mode&0o600 == 0o600 {
-			return nil // the system shows modes that it does not keep, as of a share of SMB
-		}
-		if err != nil {
+		shown := errors.Is(err, unix.EPERM) && st.Mode&0o600 == 0o600 // the system shows modes that it does not keep, as of a share of SMB
+		if err != nil && !shown {
 			return osError(pathError("chmod", name, err))
+		}
+	}
+	if st.Uid == like.Uid {
+		return nil
+	}
+	if err := unix.Fchown(fd, int(like.Uid), -1); err != nil {
+		// The owner can open the file as well if a group that both are in may, or everybody.
+		if !locked || (!group || mode&0o060 != 0o060) && mode&0o006 != 0o006 {
+			return &fs.PathError{Op: "create", Path: name, Err: otherOwner(like.Uid, err)}
 		}
 	}
 	return nil
