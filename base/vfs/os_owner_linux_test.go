@@ -73,6 +73,21 @@ func without(t *testing.T, capability int, do func()) {
 	do()
 }
 
+// TestRefusedForAnotherReason: who is refused for another reason than the owner of the files is not sent to the owner, and
+// root hears of CAP_CHOWN only where it lacks that.
+func TestRefusedForAnotherReason(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the owner of files is no reason to refuse others alone")
+	}
+	st := &unix.Stat_t{Uid: 70011, Mode: unix.S_IFDIR | 0o755}
+	if err := whose(st, unix.EPERM); err != unix.EPERM {
+		t.Errorf("an attribute of the directory: %v", err)
+	}
+	if err := whose(st, unix.EACCES); !errors.Is(err, unix.EACCES) || !strings.Contains(err.Error(), "sudo -u '#70011'") || strings.Contains(err.Error(), "CAP_CHOWN") {
+		t.Errorf("a root without the rights of another: %v", err)
+	}
+}
+
 // TestModeOfFilesGiven: a root that may not change the mode of files of others gives those that it makes for a
 // group the mode of the others as well.
 func TestModeOfFilesGiven(t *testing.T) {

@@ -106,8 +106,12 @@ func (d *osDir) saysWhose(base string, err error) error {
 	return whose(&st, err)
 }
 
-// whose adds to a refusal what about the file or directory st is in this process's way: its owner, or its mode.
+// whose adds to a refusal what about the file or directory st is in this process's way: its owner, or its mode. It
+// is neither if root is refused with EPERM, as by an attribute that chattr has set.
 func whose(st *unix.Stat_t, err error) error {
+	if os.Geteuid() == 0 && errors.Is(err, unix.EPERM) {
+		return err
+	}
 	if int(st.Uid) != os.Geteuid() {
 		return otherOwner(st.Uid, err)
 	}
@@ -123,11 +127,14 @@ func whose(st *unix.Stat_t, err error) error {
 
 // otherOwner adds to err that another user owns the files, and as which user to run this program.
 func otherOwner(uid uint32, err error) error {
-	or := "as root"
+	or := " or as root"
 	if os.Geteuid() == 0 {
-		or = "with the capability CAP_CHOWN, which this root does not have"
+		or = ""
+		if errors.Is(err, unix.EPERM) { // a change of owner; EACCES is for want of other rights
+			or = " or with the capability CAP_CHOWN, which this root does not have"
+		}
 	}
-	return fmt.Errorf("%w: it belongs to user %d, and this process is user %d: run it as that user (sudo -u '#%d' …) or %s", err, uid, os.Geteuid(), uid, or)
+	return fmt.Errorf("%w: it belongs to user %d, and this process is user %d: run it as that user (sudo -u '#%d' …)%s", err, uid, os.Geteuid(), uid, or)
 }
 
 // mkdirAllOS makes directories. A directory that root makes belongs to the owner of its parent.
