@@ -5,7 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // maxFile bounds the files by which clients find a server.
@@ -24,18 +24,8 @@ func ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, &fault.NotRegularError{File: name, Kind: kindOf(st.Mode())}
+	if err := vfs.NotRegular(name, st.Mode()); err != nil {
+		return nil, err
 	}
 	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-func kindOf(mode os.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "directory"
-	case mode&os.ModeNamedPipe != 0:
-		return "named pipe"
-	}
-	return "device"
 }

@@ -1,8 +1,11 @@
 package vfs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/stele-go/stele/base/fault"
 )
 
 // Modes of new files and directories, before the umask. The owner writes, and the group
@@ -152,4 +155,21 @@ func (OS) Lock(name, text string) (Lock, error) {
 	}
 	l.own = d
 	return l, nil
+}
+
+// NotRegular returns a *fault.NotRegularError if mode is not that of a regular file. It is for files that are opened by
+// their path with O_NONBLOCK: to open a named pipe without that waits for ever.
+func NotRegular(name string, mode fs.FileMode) error {
+	kind := "device"
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "directory"
+	case mode&fs.ModeSymlink != 0:
+		kind = "symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "named pipe"
+	}
+	return &fault.NotRegularError{File: name, Kind: kind}
 }

@@ -3,15 +3,12 @@ package vfs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/stele-go/stele/base/fault"
 )
 
 // On Windows the directories above an open one, and that one, can be neither renamed nor
@@ -58,7 +55,7 @@ func (d *osDir) at(base string) string { return filepath.Join(d.abs, base) }
 func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) {
 	before, err := os.Lstat(d.at(base))
 	if err == nil && flag&os.O_EXCL == 0 {
-		if err := refuseKind(name, before); err != nil {
+		if err := NotRegular(name, before.Mode()); err != nil {
 			return nil, identity{}, err
 		}
 	}
@@ -68,7 +65,7 @@ func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) 
 	}
 	after, err := f.Stat()
 	if err == nil {
-		err = refuseKind(name, after)
+		err = NotRegular(name, after.Mode())
 	}
 	if err == nil && before != nil && flag&os.O_EXCL == 0 && !os.SameFile(before, after) {
 		err = pathError("open", name, fmt.Errorf("%w: it was replaced", ErrDetached))
@@ -78,21 +75,6 @@ func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) 
 		return nil, identity{}, err
 	}
 	return f, identity{after}, nil
-}
-
-func refuseKind(name string, fi os.FileInfo) error {
-	kind := ""
-	switch mode := fi.Mode(); {
-	case mode.IsRegular():
-		return nil
-	case mode.IsDir():
-		kind = "directory"
-	case mode&fs.ModeSymlink != 0:
-		kind = "symbolic link"
-	default:
-		kind = "device"
-	}
-	return &fault.NotRegularError{File: name, Kind: kind}
 }
 
 // owner: files have the rights of their directory.

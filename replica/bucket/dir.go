@@ -239,7 +239,7 @@ func (d *dir) find(key string) (v newest, err error) {
 // highest opens the highest valid version of numbers. It is gone if a number of a later version is.
 func (d *dir) highest(key string, numbers []uint64) (v newest, gone bool, err error) {
 	for _, n := range slices.Backward(numbers) {
-		f, err := os.Open(d.file(key, n))
+		f, err := openVersion(d.file(key, n))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && n == 1:
 			return v, false, nil // unless others are damaged there is no object
@@ -428,7 +428,7 @@ func (d *dir) lookBack(key string, v newest) error {
 	if v.n == 0 {
 		return nil
 	}
-	f, err := os.Open(d.file(key, v.n))
+	f, err := openVersion(d.file(key, v.n))
 	if err == nil {
 		h, herr := readHeader(f)
 		_ = f.Close() // read only

@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // What Dir adds to the last part of a key: no key has an @.
@@ -80,10 +82,18 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, h.size >= 0
 }
 
+// openVersion opens a version of an object, and does not wait for somebody at the other end of a named pipe in its place.
+func openVersion(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
 // readHeader reads the header of a file. Where it does not fit the file, the error is a
 // *fault.CorruptionError.
 func readHeader(f *os.File) (header, error) {
 	info, err := f.Stat()
+	if err == nil {
+		err = vfs.NotRegular(f.Name(), info.Mode())
+	}
 	if err != nil {
 		return header{}, err
 	}
