@@ -100,7 +100,8 @@ func hint(err error, args []string) error {
 	if errors.Is(err, replica.ErrDiverged) {
 		return fmt.Errorf("%w; see stele replica rejoin --help", err)
 	}
-	if url := strings.Join(args[:min(len(args), 1)], ""); (strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrNotStore)) {
+	url := strings.Join(args[:min(len(args), 1)], "")
+	if isURL := strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://"); isURL && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrNotStore)) {
 		return &said{fmt.Sprintf("%s is no directory of a store; the threads of a server are shown by stele studio %s", url, shellWord(url)), err}
 	}
 	if !errors.Is(err, fault.ErrNotStore) {
