@@ -339,7 +339,7 @@ func TestIdleExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { must(t, at.Close()) }()
-	s = server.New(server.Options{Saver: n.d, IdleExit: time.Millisecond})
+	s = server.New(server.Options{Saver: n.d, IdleExit: time.Millisecond, First: time.Hour})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, at.Listener) }()
 	select {
