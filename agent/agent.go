@@ -55,7 +55,7 @@ const (
 const (
 	NodeModel  = "model"
 	NodeTools  = "tools"
-	NodeDirect = "direct" // decides whether calls that ran together end an agent that has tools that are ReturnDirect, and AfterAgent hooks
+	NodeDirect = "direct" // of agents with AfterAgent hooks: decides, behind calls that ran together, whether the agent ends
 )
 
 // DefaultRecursionLimit is the number of supersteps that LangChain gives an agent. Set it in
@@ -411,12 +411,12 @@ func noted(list []message.Message, notes []string) []message.Message {
 
 // named is an answer whose calls have ids that no call in the state has, and which has the id of no message in it: it would
 // take the place of that. The model may have been asked with a part of the conversation.
-func named(state map[string]any, answer message.Message) (message.Message, error) {
-	list, err := Messages(state)
+func named(d *door, answer message.Message) (message.Message, error) {
+	list, err := Messages(d.state)
 	if err != nil {
 		return answer, err
 	}
-	if slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
+	if d.beside > 0 || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
 		answer.ID = ""
 	}
 	list, _ = message.Repair(list, message.Rules{})
@@ -460,7 +460,7 @@ func (a *agent) call(ctx context.Context, d *door, r ModelRequest) (ModelRespons
 	if strategy != ByProvider && saysNothing(&answer) { // the form says what is wrong with it
 		return ModelResponse{}, emptyAnswer() // inside the middleware, for those that ask again
 	}
-	if answer, err = named(r.State, answer); err != nil {
+	if answer, err = named(d, answer); err != nil {
 		return ModelResponse{}, err
 	}
 	if a.opts.Name != "" {

@@ -78,7 +78,7 @@
 //   - An answer without words, calls or a reason to end is model.ErrNoAnswer. In LangChain it ends the agent.
 //   - A run that ends before the model is asked has no structured answer, unless a hook gives one. LangChain's
 //     has that of the run before.
-//   - An answer of the model or of a tool that has the id of a message of the conversation gets another. In
+//   - What a provider or a tool answers under the id of a message of the conversation gets another id. In
 //     LangChain it takes the place of that message.
 //   - A call that has an answer gets no other from LimitToolCalls.
 //   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is

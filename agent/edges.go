@@ -364,9 +364,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		}
 		asked, left, err := a.left(state)
 		switch {
-		case err == nil && asked == nil: // somebody took the answer out
-			return to.model, nil
-		case err != nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0:
+		case err != nil || asked == nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0:
 			return to.end, err
 		case len(left) > 0:
 			return tool.Send(NodeTools, left), nil

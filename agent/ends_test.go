@@ -208,25 +208,3 @@ func TestSummaryIsWhole(t *testing.T) {
 		}
 	}
 }
-
-// TestAnswerThatIsTakenOut: where an update takes out the message whose call a person was asked about, the model answers
-// what is there now.
-func TestAnswerThatIsTakenOut(t *testing.T) {
-	for name, update := range map[string]func(list []message.Message) []message.Message{
-		"all": func([]message.Message) []message.Message {
-			return []message.Message{message.Remove(message.RemoveAllID), message.Human("What time is it?")}
-		},
-		"the call": func(l []message.Message) []message.Message {
-			return []message.Message{message.Remove(l[1].ID), message.Human("What time is it?")}
-		},
-	} {
-		m, w := model.NewScripted(model.Calls(wipe("1", "a")), model.Text("Noon.")), &wiped{ran: map[string]string{}}
-		g := must(agent.New(m, agent.Options{Tools: []tool.Tool{w.tool()}, Graph: graph.Options{Saver: newStore()},
-			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"wipe": {}}})}}))
-		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
-		c := pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{{Type: agent.Reject}}}, Update: map[string]any{"messages": update(head(g))}}
-		if _, err := g.Invoke(ctx, pregel.Thread("1"), c); err != nil || len(m.Requests()) != 2 || len(w.ran) > 0 {
-			t.Errorf("%s: %v, ends with %q", name, err, stored(g))
-		}
-	}
-}

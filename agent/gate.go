@@ -137,10 +137,34 @@ func withOwnID(ctx context.Context, out any, list []message.Message) (any, error
 	sends, _, err := pregel.Sent(ctx)
 	switch x := out.(type) {
 	case message.Message:
-		if len(sends) > 1 || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == x.ID }) {
+		if x.Type == message.TypeTool && (len(sends) > 1 || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == x.ID })) {
 			x.ID = ""
 		}
 		return x, err
+	case message.List:
+		return withOwnID(ctx, []message.Message(x), list)
+	case []message.Message:
+		x = slices.Clone(x)
+		for i := range x {
+			own, err := withOwnID(ctx, x[i], list)
+			if err != nil {
+				return nil, err
+			}
+			x[i], _ = own.(message.Message)
+		}
+		return x, err
+	case pregel.Command:
+		pairs, ok := pregel.PairsOf(x.Update)
+		at := slices.IndexFunc(pairs, func(p pregel.Pair) bool { return p.Key == KeyMessages })
+		if !ok || at < 0 {
+			return x, err
+		}
+		pairs = slices.Clone(pairs)
+		if pairs[at].Value, err = withOwnID(ctx, pairs[at].Value, list); err != nil {
+			return nil, err
+		}
+		x.Update = pairs
+		return x, nil
 	case []any:
 		x = slices.Clone(x)
 		for i := range x {

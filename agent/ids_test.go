@@ -23,20 +23,26 @@ func TestOneIDOfAnswers(t *testing.T) {
 		"one by one": {model.Calls(pay("1")), model.Calls(pay("2")), model.Text("done")},
 		"together":   {model.Calls(pay("1"), pay("2")), model.Text("done")},
 	} {
-		for _, inList := range []bool{false, true} {
+		for how, give := range map[string]func(m message.Message) any{
+			"a message": func(m message.Message) any { return m },
+			"a list":    func(m message.Message) any { return []any{m} },
+			"a Command": func(m message.Message) any {
+				return pregel.Command{Update: map[string]any{"messages": []message.Message{m}}}
+			},
+			"a Command with any": func(m message.Message) any {
+				return pregel.Command{Update: pregel.Pairs{{Key: "messages", Value: []any{m}}}}
+			},
+		} {
 			paid := must(tool.New("pay", "", object, func(ctx context.Context, _ struct{}) (any, error) {
 				call, _ := tool.CallOf(ctx)
 				m := message.ToolResult(call.ToolCall, "paid")
 				m.ID = "result"
-				if inList {
-					return []any{m}, nil
-				}
-				return m, nil
+				return give(m), nil
 			}))
 			g := must(agent.New(model.NewScripted(answers...), agent.Options{Tools: []tool.Tool{paid}, Graph: graph.Options{Saver: newStore()}}))
 			must(0, invoke(g, agent.Say("hi")))
 			if n := strings.Count(strings.Join(stored(g), "\n"), ": paid"); n != 2 {
-				t.Errorf("%s, in a list %v: %q", name, inList, stored(g))
+				t.Errorf("%s, by %s: %q", name, how, stored(g))
 			}
 		}
 	}
@@ -54,6 +60,15 @@ func TestOneIDOfModel(t *testing.T) {
 	must(0, invoke(g, agent.Say("more")))
 	if got := stored(g); len(got) != 6 {
 		t.Errorf("%q", got)
+	}
+	same := model.NewScriptedFunc(func(context.Context, model.Request) (model.Answer, error) { return say(message.AI("x")), nil })
+	g = must(agent.New(same, agent.Options{Graph: graph.Options{Saver: newStore()}}))
+	must(0, invoke(g, agent.Say("hi")))
+	send := pregel.Send{Node: agent.NodeModel, Arg: agent.Say("hi")}
+	must(0, invoke(g, pregel.Command{Goto: send}))
+	must(0, invoke(g, pregel.Command{Goto: []pregel.Send{send, send}}))
+	if got := stored(g); len(got) != 5 {
+		t.Errorf("asked by Sends: %q", got)
 	}
 }
 

@@ -143,7 +143,7 @@ func (a *agent) mayAsk(d *door) (text string, err error) {
 }
 
 // asks is the update by the calls of the model that its node made, but for one, which the hook behind it counts. Of several
-// nodes of a superstep the first counts one for each other.
+// nodes of a superstep the first counts one for each other; what the others ask again is not counted.
 func (a *agent) asks(d *door) (update pregel.Pairs) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

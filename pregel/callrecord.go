@@ -1,8 +1,6 @@
 package pregel
 
 import (
-	"cmp"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -231,8 +229,9 @@ func (m *callsMade) firstOf(t *task) string {
 }
 
 // mayRun reports whether the task that runs this graph inside has run it there before, where something is stored: saved is
-// not that of another graph. Graphs without a name, or of one name, are told apart by their order alone. A node that is a graph is
-// known by its own name, and so is a history that outlives its superstep.
+// not that of another graph, also where the body saw an error before: it would go on from what the other stored. Graphs
+// without a name, or of one name, are told apart by their order alone. A node that is a graph is known by its own
+// name, and so is a history that outlives its superstep.
 func (r *runConfig) mayRun(saved *saver.Tuple) error {
 	if !r.nested() || r.policy.langGraph || r.saver == nil {
 		return nil
@@ -259,23 +258,6 @@ func (l *loop) mayRunInside(t *task, e *CallMismatchError) error {
 		if e.Before, e.Graph = l.pos.calls.firstOf(t), false; e.Before == "" {
 			return nil
 		}
-	}
-	return e
-}
-
-// wasGraph reports whether a body that begins with a call was a graph when the run stopped: it has asked, and has no record
-// of a call, but a history of its own.
-func (l *loop) wasGraph(ctx context.Context, t *task, call string) error {
-	if t.node == nil || len(t.node.Subgraphs) > 0 || t.subgraphs.Load() > 0 || !l.pos.has[t.id] || l.pos.calls.firstOf(t) != "" {
-		return nil
-	}
-	was, err := getTuple(ctx, l.run.saver, saver.Config{ThreadID: l.run.thread, Namespace: t.ns})
-	if err != nil || was == nil {
-		return err
-	}
-	e := &CallMismatchError{Node: t.name, Position: 1, Call: call, Before: t.name}
-	if was.Note != nil {
-		e.Before = cmp.Or(was.Note.Graph, e.Before)
 	}
 	return e
 }

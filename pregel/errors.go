@@ -311,6 +311,8 @@ type AnswerError struct {
 	// stored, but the one behind it, that of stale.
 	again *Interrupt
 	stale []string
+	// thread is that of the question: a node may pass on the error of another.
+	thread string
 }
 
 // Error is what is wrong with the answer, for the person who gave it.

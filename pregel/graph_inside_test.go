@@ -81,8 +81,8 @@ func TestGraphsInsideABodyChanged(t *testing.T) {
 	}
 }
 
-// TestNodeBecomesAGraph: a node whose body made calls, and is a graph now, or the other way round, does not make them again:
-// it is refused, and the former program goes on.
+// TestNodeBecomesAGraph: a node whose body made calls, and that is a graph now, does not make them again: it is refused, and
+// the former program goes on. A body that handles a failed call by a graph inside, and has not changed, goes on.
 func TestNodeBecomesAGraph(t *testing.T) {
 	for _, d := range allDurabilities {
 		s, err := disk.Open(t.TempDir(), disk.Options{})
@@ -90,7 +90,7 @@ func TestNodeBecomesAGraph(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		keys := map[string]int{}
+		keys, run := map[string]int{}, pregel.RunOptions{Durability: d}
 		pay := pregel.NewTask("pay", func(ctx context.Context, _ int) (int, error) {
 			k, err := pregel.IdempotencyKey(ctx, "pay")
 			keys[k]++
@@ -109,22 +109,41 @@ func TestNodeBecomesAGraph(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, way := range map[string][2]*pregel.Graph{"into a graph": {plain, nested}, "out of a graph": {nested, plain}} {
-			clear(keys)
-			at := pregel.Thread(name)
-			if _, err := way[0].Invoke(ctx, at, map[string]any{"log": "x"}, pregel.RunOptions{Durability: d}); err != nil {
-				t.Fatal(err)
+		at, yes := pregel.Thread("t"), pregel.Command{Resume: "yes"}
+		if _, err := plain.Invoke(ctx, at, map[string]any{"log": "x"}, run); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := nested.Preflight(ctx, s, saver.ThreadQuery{}); err != nil || len(r.Broken) != 1 {
+			t.Errorf("%v: %v, %v", d, r, err)
+		}
+		if _, err := nested.Invoke(ctx, at, yes, run); !errors.Is(err, pregel.ErrCallMismatch) || len(keys) != 1 {
+			t.Errorf("%v: %v, paid under %d keys", d, err, len(keys))
+		}
+		if res, err := plain.Invoke(ctx, at, yes, run); err != nil || len(keys) != 1 || fmt.Sprint(res.Value) != "map[log:yes]" {
+			t.Errorf("%v: the former program: %+v, %v, paid under %d keys", d, res, err, len(keys))
+		}
+
+		quick := pregel.NewTask("quick", func(context.Context, int) (int, error) { return 0, errBoom })
+		helper := oneNode(t, "helper", "do", nil, func(ctx context.Context, _ any) (any, error) {
+			a, err := pregel.Ask(ctx, "and you?")
+			return map[string]any{"log": fmt.Sprint(a)}, err
+		})
+		handles := oneNode(t, "g", "order", s, func(ctx context.Context, _ any) (any, error) {
+			if _, err := quick.Call(ctx, 1); err == nil {
+				return nil, err
 			}
-			if r, err := way[1].Preflight(ctx, s, saver.ThreadQuery{Prefix: name}); err != nil || (len(r.Broken) == 1) != (name == "into a graph") {
-				t.Errorf("%s, %v: %v, %v", name, d, r, err)
+			res, err := helper.Invoke(ctx, pregel.Inside(), map[string]any{"log": ""})
+			if err != nil {
+				return nil, err
 			}
-			if _, err := way[1].Invoke(ctx, at, pregel.Command{Resume: "yes"}, pregel.RunOptions{Durability: d}); !errors.Is(err, pregel.ErrCallMismatch) || len(keys) != 1 {
-				t.Errorf("%s, %v: %v, paid under %d keys", name, d, err, len(keys))
-			}
-			res, err := way[0].Invoke(ctx, at, pregel.Command{Resume: "yes"}, pregel.RunOptions{Durability: d})
-			if err != nil || len(keys) != 1 || fmt.Sprint(res.Value) != "map[log:yes]" {
-				t.Errorf("%s, %v: the former program: %+v, %v, paid under %d keys", name, d, res, err, len(keys))
-			}
+			return res.Value, nil
+		})
+		at = pregel.Thread("handles")
+		if _, err := handles.Invoke(ctx, at, map[string]any{"log": "x"}, run); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := handles.Invoke(ctx, at, yes, run); err != nil || fmt.Sprint(res.Value) != "map[log:yes]" {
+			t.Errorf("%v: %+v, %v", d, res, err)
 		}
 	}
 }

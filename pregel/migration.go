@@ -43,7 +43,8 @@ type Migration struct {
 	// now: plain data. Nil changes none.
 	Packet func(node string, arg any) (any, error)
 	// Question changes a question that waits for an answer: what it shows, plain data, and the schema of its answer. Its ID
-	// stays, and so do answers that were given. When the node runs again, it asks as its body now does. Nil changes none.
+	// stays, and so do answers that were given. When the node runs again, it asks as its body now does. It gets the
+	// questions of graphs inside, too: the graph around shows them. Nil changes none.
 	Question func(q Interrupt) (Interrupt, error)
 	// Nodes are former names of nodes, with the names they have now. A thread that has something of a task of
 	// such a node, a question, a failure, what it wrote or the state of a graph inside, is refused with

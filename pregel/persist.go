@@ -191,7 +191,8 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
 	stopped = stopped && (l.pos.ending == endStopped || l.pos.status == statusPending && len(in.Interrupts) == 0)
-	stopped = ctx.Err() == nil && (stopped || errors.As(err, new(*AnswerError))) // a refused answer leaves its question, and an error behind it
+	var unfit *AnswerError // a refused answer leaves its question, and an error behind it
+	stopped = ctx.Err() == nil && (stopped || errors.As(err, &unfit) && unfit.thread == l.run.thread)
 	var refused *channel.UpdateError
 	switch {
 	case l.pos.ending == endRefused && errors.As(err, &refused):

@@ -151,8 +151,9 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		t.seesError("question", open.Question, asked)
 		return nil, asked
 	}
-	r.step.Get().run.Get().refusals.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
-	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused}
+	run := r.step.Get().run.Get()
+	run.refusals.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
+	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused, thread: run.thread}
 	t.seesError("question", open.Question, refused)
 	if open.Recorded {
 		refused.again, refused.stale = &in, t.pad.Shown()

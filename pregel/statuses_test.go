@@ -10,6 +10,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
 )
 
 // sameStatus checks that the snapshot and the list of threads tell want of a thread.
@@ -174,7 +175,17 @@ func endings() map[string]ending {
 				invoke(t, g, at, cfg, nil)
 			}, want: saver.StatusWaiting, then: saver.StatusWaiting,
 		},
-		"a refused answer":        {graph: state("a", graph.Options{}, number), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"a refused answer": {graph: state("a", graph.Options{}, number), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"a refused answer of another thread": {graph: func(t *testing.T, s saver.Saver) *pregel.Graph {
+			desk, at := state("ask", graph.Options{}, number)(t, memory.New(memory.Options{})), pregel.Thread("desk")
+			return state("a", graph.Options{}, func(c context.Context, _ any) (any, error) {
+				if _, err := desk.Invoke(c, at, map[string]any{"out": []string{"x"}}, pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}); err != nil {
+					return nil, err
+				}
+				_, err := desk.Invoke(c, at, pregel.Command{Resume: "a word"})
+				return nil, err
+			})(t, s)
+		}, run: once, want: saver.StatusFailed, then: saver.StatusFailed},
 		"a refused answer inside": {graph: around(state("a", graph.Options{}, number)), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
 		"failed after the answer": {
 			graph: state("a", graph.Options{}, func(c context.Context, _ any) (any, error) {

@@ -422,11 +422,11 @@ func answersOf(writes []write) (answers []write) {
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
-	var asked []Interrupt // what t waits for besides
+	var asked []Interrupt // the questions with which t still waits
 	var refused *AnswerError
 	without, slept := l.pos.storedWaits(t)
 	switch {
-	case errors.As(err, &refused) && refused.again != nil:
+	case errors.As(err, &refused) && refused.thread == l.run.thread && refused.again != nil:
 		asked = answer.AskedAgain(l.pos.pending, t.id, *refused.again, refused.stale)
 	case slept:
 		asked = without
@@ -437,7 +437,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	if slept && len(asked) == 0 { // else it would seem to sleep; for savers' lists it counts that this is behind the error
-		record = append(record, write{chInterrupt, asked})
+		record = append(record, write{chInterrupt, []Interrupt{}})
 	}
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	// The body, or a graph inside, was changed and cannot go on. That does not count as a failure.
@@ -530,9 +530,6 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	}
 	if l.run.recordsCalls() && !s.stopped && !l.pos.reruns() {
 		known, err := l.pos.calls.check(t)
-		if err == nil && !known && n == 0 {
-			err = l.wasGraph(s.ctx, caller, t.name)
-		}
 		if err != nil {
 			s.mismatched(caller, err)
 			t.done.resolve(nil, err)

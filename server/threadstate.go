@@ -272,9 +272,15 @@ func statusAt(tuple *saver.Tuple) saver.Status {
 	for all := tuple.PendingWrites; len(all) > 0; { // they are ordered by task
 		task, n := all[0].TaskID, 0
 		var channels []string
+		var last []string
 		for ; n < len(all) && all[n].TaskID == task; n++ {
-			channels = append(channels, all[n].Channel)
+			if w := all[n]; rules.EndsWait(w.Channel, w.Value) {
+				last = append(last, w.Channel)
+			} else {
+				channels = append(channels, w.Channel)
+			}
 		}
+		channels = append(channels, last...)
 		call := rules.NewWriteCall(task, channels)
 		if all = all[n:]; call.TaskID == saver.NullTaskID { // answers, which came before what is there now
 			calls = slices.Insert(calls, 0, call)

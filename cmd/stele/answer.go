@@ -155,16 +155,29 @@ func (a *app) answer(ctx context.Context, url, thread string, f *answerFlags, va
 // exampleFor is an answer that a question takes: agent.AskPerson asks about several calls, or, by Review.PerCall, about one.
 // Of another question nobody knows what it takes.
 func exampleFor(q client.Interrupt) string {
+	type allows struct {
+		Decisions []string `json:"allowed_decisions"`
+	}
 	var asked struct {
 		Type  string            `json:"type"`
 		Calls []json.RawMessage `json:"action_requests"`
+		Each  []allows          `json:"review_configs"`
 	}
-	const approve = `{"type": "approve"}`
+	decision := func(allowed []string) string {
+		if len(allowed) > 0 && !slices.Contains(allowed, "approve") {
+			return fmt.Sprintf(`{"type": %q}`, allowed[0])
+		}
+		return `{"type": "approve"}`
+	}
 	switch err := json.Unmarshal(q.Value, &asked); {
 	case err == nil && len(asked.Calls) > 0:
-		return `{"decisions": [` + strings.Join(slices.Repeat([]string{approve}, len(asked.Calls)), ", ") + "]}"
+		decisions := make([]string, len(asked.Calls))
+		for i := range decisions {
+			decisions[i] = decision(slices.Concat(asked.Each, make([]allows, len(decisions)))[i].Decisions)
+		}
+		return `{"decisions": [` + strings.Join(decisions, ", ") + "]}"
 	case err == nil && asked.Type == "tool_approval":
-		return approve
+		return decision(nil)
 	}
 	return `"yes"`
 }

@@ -150,9 +150,10 @@ func TestAnswerCredentials(t *testing.T) {
 func TestExampleAnswers(t *testing.T) {
 	for question, want := range map[string]string{
 		`"ok?"`: `"yes"`, `7`: `"yes"`, `{"action_requests": []}`: `"yes"`, `{"action_requests": 1, "type": 2}`: `"yes"`,
-		`{"action_requests": [{"name": "a"}], "review_configs": []}`:      `{"decisions": [{"type": "approve"}]}`,
-		`{"action_requests": [{"name": "a"}, {"name": "b", "args": {}}]}`: `{"decisions": [{"type": "approve"}, {"type": "approve"}]}`,
-		`{"type": "tool_approval", "name": "a"}`:                          `{"type": "approve"}`,
+		`{"action_requests": [{"name": "a"}], "review_configs": []}`:                                                                       `{"decisions": [{"type": "approve"}]}`,
+		`{"action_requests": [{"name": "a"}, {"name": "b", "args": {}}]}`:                                                                  `{"decisions": [{"type": "approve"}, {"type": "approve"}]}`,
+		`{"type": "tool_approval", "name": "a"}`:                                                                                           `{"type": "approve"}`,
+		`{"action_requests": [{}, {}], "review_configs": [{"allowed_decisions": ["reject"]}, {"allowed_decisions": ["edit", "approve"]}]}`: `{"decisions": [{"type": "reject"}, {"type": "approve"}]}`,
 	} {
 		if got := exampleFor(client.Interrupt{ID: "q", Value: json.RawMessage(question)}); got != want {
 			t.Errorf("%s: %s, want %s", question, got, want)

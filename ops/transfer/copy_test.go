@@ -516,3 +516,38 @@ func TestOneVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusIsCopied: a thread that failed after a sleep, and one whose question refused an answer, have their status in the
+// copy, and in one of a file.
+func TestStatusIsCopied(t *testing.T) {
+	src := newMemory()
+	asked, failed := saver.Write{Channel: saver.ChannelInterrupt, Value: saver.ValueOf([]any{serde.Interrupt{Value: "?", ID: "1"}})},
+		saver.Write{Channel: saver.ChannelError, Value: saver.ValueOf("no")}
+	over := saver.Write{Channel: saver.ChannelInterrupt, Value: saver.ValueOf([]any{})}
+	want := map[string]saver.Status{"slept": saver.StatusFailed, "refused": saver.StatusWaiting}
+	for id, calls := range map[string][][]saver.Write{"slept": {{asked}, {failed, over}}, "refused": {{asked}, {asked, failed}}} {
+		at := saver.Config{ThreadID: id}
+		at, err := src.PutRequest(t.Context(), saver.PutRequest{Config: at, Checkpoint: saver.Checkpoint{V: 4, ID: "1"}, Metadata: saver.Metadata{}, Note: &saver.Note{Graph: "g", Next: []string{"n"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls {
+			if err := src.PutWrites(t.Context(), at, call, "task", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	copied, path, back := newMemory(), tempFile(t), newMemory()
+	mustCopy(t, transfer.FromSaver(src), copied)
+	if _, err := transfer.WriteFile(t.Context(), transfer.FromSaver(src), path, transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	mustCopy(t, file(path), back)
+	for name, s := range map[string]saver.Saver{"source": src, "copy": copied, "copy of a file": back} {
+		for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+			if err != nil || info.Status != want[info.ThreadID] {
+				t.Errorf("%s: %s is %s: %v", name, info.ThreadID, info.Status, err)
+			}
+		}
+	}
+}

@@ -2,8 +2,10 @@ package transfer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // maxIndex is the greatest index of a write that a saver stores.
@@ -26,8 +28,13 @@ func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 		for n < len(writes) && writes[n].TaskID == writes[0].TaskID && writes[n].TaskPath == writes[0].TaskPath {
 			n++
 		}
-		group := writes[:n]
+		group := slices.Clone(writes[:n])
 		writes = writes[n:]
+		specials := 0
+		for specials < n && group[specials].Index < 0 {
+			specials++
+		}
+		slices.SortStableFunc(group[:specials], func(a, b PendingWrite) int { return last(a) - last(b) })
 		call := saver.TaskWrites{TaskID: group[0].TaskID, TaskPath: group[0].TaskPath}
 		var special []saver.Write
 		next := 0 // of special, for the next position that is not taken
@@ -68,6 +75,14 @@ func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 		calls = append(calls, call)
 	}
 	return calls, nil
+}
+
+// last is 1 for a write that stands behind the others in its call, see rules.EndsWait, and else 0.
+func last(w PendingWrite) int {
+	if rules.EndsWait(w.Channel, saver.ValueTyped(w.Value)) {
+		return 1
+	}
+	return 0
 }
 
 // placed is tup without the writes of tasks that cannot be stored at their indexes. These are

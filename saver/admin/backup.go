@@ -102,7 +102,7 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 // FoundBackup is a backup of a store.
 type FoundBackup struct {
 	Dir  string    `json:"dir"`
-	Made time.Time `json:"made"` // UTC
+	Made time.Time `json:"made,omitzero"` // UTC
 	// Unread says why nobody knows whether the directory is one; "" if it is.
 	Unread string `json:"unread,omitempty"`
 }
@@ -147,8 +147,9 @@ func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
 	beside, err := in.Around().List(around)
 	unknown(around, err)
 	for _, name := range beside[:min(len(beside), besideMost)] {
-		dir := filepath.Join(around, name)
-		unknown(dir, look(dir))
+		if dir := filepath.Join(around, name); name != "lost+found" { // which a file system has, for root alone
+			unknown(dir, look(dir))
+		}
 	}
 	return found, nil
 }

@@ -25,6 +25,18 @@ type WriteCall struct {
 	Output    bool // it has a write on any other channel
 }
 
+// EndsWait reports whether a write says that its task waits for nothing any more: an empty list of interrupts. It stands
+// behind the error in its call, see StatusOf; a Tuple has both by their index, so who makes a call of a Tuple's
+// writes puts it there.
+func EndsWait(channel string, v saver.Value) bool {
+	if channel != saver.ChannelInterrupt {
+		return false
+	}
+	x, err := v.Any()
+	list, isList := x.([]any)
+	return err == nil && isList && len(list) == 0
+}
+
 // NewWriteCall sums up a call that wrote on channels. A record of answers counts as an answer of no task.
 func NewWriteCall(taskID string, channels []string) WriteCall {
 	c := WriteCall{TaskID: taskID}

@@ -98,6 +98,9 @@ func TestUsersAfterACrash(t *testing.T) {
 			report, err = recoverTickets(t.Context(), g, func(id string) (*server.User, error) {
 				return &server.User{Identity: id, Claims: map[string]any{"org": id + "'s"}}, nil
 			})
+			if err != nil {
+				t.Error(err)
+			}
 			if state, err := g.State(t.Context(), pregel.Thread("ticket-1")); err != nil || state.State.Org != "ada's" {
 				t.Errorf("%+v, %v, %+v", state, err, report)
 			}

@@ -270,7 +270,7 @@ func Test(t *testing.T, v Vendor) {
 	})
 	t.Run("no form", func(t *testing.T) {
 		s, m := start(t, quick, hello)
-		_, err := model.Call(t.Context(), m, model.Request{Messages: []message.Message{message.Remove("1")}})
+		_, err := model.Call(t.Context(), m, model.Request{Messages: []message.Message{{Type: "odd", ID: "1"}}})
 		if !errors.Is(err, model.ErrRequest) || len(s.Asked()) != 0 {
 			t.Errorf("asked %d times, error %v", len(s.Asked()), err)
 		}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,6 +51,16 @@ _M = TypeVar("_M", bound=Callable[..., Any])
 
 def _keyed(method: _M) -> _M:
     """A method of BaseStore that makes no str of its key, such as "None" of None."""
+
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def awaited(
+            self: BaseStore, namespace: Any, key: Any, *args: Any, **options: Any
+        ) -> Any:
+            return await method(self, namespace, _key(key), *args, **options)
+
+        return cast("_M", awaited)
 
     @functools.wraps(method)
     def checked(
