@@ -411,12 +411,12 @@ func noted(list []message.Message, notes []string) []message.Message {
 
 // named is an answer whose calls have ids that no call in the state has, and which has the id of no message in it: it would
 // take the place of that. The model may have been asked with a part of the conversation.
-func named(d *door, answer message.Message) (message.Message, error) {
-	list, err := Messages(d.state)
+func named(state map[string]any, answer message.Message) (message.Message, error) {
+	list, err := Messages(state)
 	if err != nil {
 		return answer, err
 	}
-	if d.beside > 0 || slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
+	if slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
 		answer.ID = ""
 	}
 	list, _ = message.Repair(list, message.Rules{})
@@ -460,8 +460,13 @@ func (a *agent) call(ctx context.Context, d *door, r ModelRequest) (ModelRespons
 	if strategy != ByProvider && saysNothing(&answer) { // the form says what is wrong with it
 		return ModelResponse{}, emptyAnswer() // inside the middleware, for those that ask again
 	}
-	if answer, err = named(d, answer); err != nil {
-		return ModelResponse{}, err
+	if d.beside > 0 {
+		answer.ID = ""
+	}
+	for _, state := range []map[string]any{d.state, r.State} { // that of the thread, and that of the request
+		if answer, err = named(state, answer); err != nil {
+			return ModelResponse{}, err
+		}
 	}
 	if a.opts.Name != "" {
 		answer.Name = a.opts.Name
