@@ -409,14 +409,23 @@ func noted(list []message.Message, notes []string) []message.Message {
 	return list
 }
 
-// named is an answer whose calls have ids that no call in the state has, and which has the id of no message in it: it would
-// take the place of that. The model may have been asked with a part of the conversation.
-func named(state map[string]any, answer message.Message) (message.Message, error) {
-	list, err := Messages(state)
-	if err != nil {
-		return answer, err
+// named is an answer whose calls have ids that no call in the states has, and which has the id of no message in them: it would
+// take the place of that. They are those of the thread and of the request, which may have a part of the conversation.
+func named(answer message.Message, states ...map[string]any) (message.Message, error) {
+	var list []message.Message
+	there := map[string]bool{}
+	for _, state := range states {
+		messages, err := Messages(state)
+		if err != nil {
+			return answer, err
+		}
+		for _, m := range messages {
+			if m.ID == "" || !there[m.ID] {
+				list, there[m.ID] = append(list, m), true
+			}
+		}
 	}
-	if slices.ContainsFunc(list, func(m message.Message) bool { return m.ID == answer.ID }) {
+	if there[answer.ID] {
 		answer.ID = ""
 	}
 	list, _ = message.Repair(list, message.Rules{})
@@ -463,10 +472,8 @@ func (a *agent) call(ctx context.Context, d *door, r ModelRequest) (ModelRespons
 	if d.beside > 0 {
 		answer.ID = ""
 	}
-	for _, state := range []map[string]any{d.state, r.State} { // that of the thread, and that of the request
-		if answer, err = named(state, answer); err != nil {
-			return ModelResponse{}, err
-		}
+	if answer, err = named(answer, d.state, r.State); err != nil {
+		return ModelResponse{}, err
 	}
 	if a.opts.Name != "" {
 		answer.Name = a.opts.Name

@@ -77,7 +77,7 @@ func without(t *testing.T, capability int, do func()) {
 // root hears of CAP_CHOWN only where it lacks that.
 func TestRefusedForAnotherReason(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("the owner of files is no reason to refuse others alone")
+		t.Skip("only root is refused for another reason than the owner of files")
 	}
 	st := &unix.Stat_t{Uid: 70011, Mode: unix.S_IFDIR | 0o755}
 	if err := whose(st, unix.EPERM); err != unix.EPERM {
@@ -95,21 +95,7 @@ func TestModeOfFilesGiven(t *testing.T) {
 		t.Skip("only root makes files for others")
 	}
 	const user, group = 70011, 70012
-	dir := t.TempDir()
-	lock, file := filepath.Join(dir, "LOCK"), filepath.Join(dir, "file")
-	if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chmod(lock, 0o660), os.Chown(lock, user, group), os.Chown(dir, user, group)); err != nil {
-		t.Fatal(err)
-	}
-	d, err := OS{}.Hold(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	l, err := d.Lock(lock, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	d, file := lockedFor(t, user, group)
 	without(t, unix.CAP_FOWNER, func() {
 		f, err := d.Create(file)
 		if err != nil {

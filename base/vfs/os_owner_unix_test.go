@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,28 +17,8 @@ func TestGroupOfFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give files to any group")
 	}
-	dir := t.TempDir()
-	lock, file := filepath.Join(dir, "LOCK"), filepath.Join(dir, "file")
 	const group = 70009
-	if err := os.WriteFile(lock, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(lock, 0, group); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(lock, 0o660); err != nil {
-		t.Fatal(err)
-	}
-	d, err := OS{}.Hold(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	l, err := d.Lock(lock, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	d, file := lockedFor(t, 0, group)
 	f, err := d.Create(file)
 	if err != nil {
 		t.Fatal(err)
@@ -50,4 +31,26 @@ func TestGroupOfFiles(t *testing.T) {
 	if st.Uid != 0 || st.Gid != group || st.Mode&0o777 != 0o660 {
 		t.Errorf("a new file belongs to %d:%d with mode %o, want 0:%d and 660", st.Uid, st.Gid, st.Mode&0o777, group)
 	}
+}
+
+// lockedFor is a directory that is held, whose lock file is that of a user and a group that both write, and the path of a file
+// in it that is not there.
+func lockedFor(t *testing.T, user, group int) (d Dir, file string) {
+	t.Helper()
+	dir := t.TempDir()
+	lock := filepath.Join(dir, "LOCK")
+	if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chmod(lock, 0o660), os.Chown(lock, user, group), os.Chown(dir, user, group)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OS{}.Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	l, err := d.Lock(lock, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return d, filepath.Join(dir, "file")
 }

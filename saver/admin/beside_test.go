@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -28,8 +29,11 @@ func TestBackupsBesideTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(store, link); err != nil {
-		t.Skip(err) // a system that has none
+	switch err := os.Symlink(store, link); {
+	case err != nil && runtime.GOOS == "windows":
+		t.Skipf("Windows lets only some users make links: %v", err)
+	case err != nil:
+		t.Fatal(err)
 	}
 	t.Chdir(home)
 	for i, path := range []string{store, "store", ".", link, "store/../store"} {
