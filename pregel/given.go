@@ -75,7 +75,7 @@ func (l *loop) endGiven(ctx context.Context, err error) error {
 	quiet := answer.Unended(slices.DeleteFunc(slices.Clone(l.pos.pending), func(w answer.Write) bool { return l.pos.written[w.TaskID] }))
 	left := map[string]any{}
 	for id, v := range l.pos.given.Answers {
-		if !l.run.refusals.Has(id) && (!stopped || slices.Contains(quiet, id)) {
+		if !l.run.refused.Has(id) && (!stopped || slices.Contains(quiet, id)) {
 			left[id] = v
 		}
 	}
@@ -87,6 +87,16 @@ func (l *loop) endGiven(ctx context.Context, err error) error {
 		l.saves.submit(op, false)
 	}
 	return err
+}
+
+// leavesQuestions reports whether the run, which failed, leaves questions that have no answer, after others were answered. Savers
+// take the record of answers for one to all. A graph inside tells the outermost by the checkpoint at which that stands.
+func (l *loop) leavesQuestions() bool {
+	open := slices.ContainsFunc(answer.Unended(l.pos.pending), func(id string) bool { _, has := l.run.resumeMap[id]; return !has })
+	if open && l.run.nested() {
+		l.run.open.Add(l.run.cpMap[""])
+	}
+	return (open || l.run.open.Has(l.pos.cp.id)) && (l.pos.given.Recorded() || len(l.run.resumeMap) > 0)
 }
 
 // TakeAnswersBack ends the answers that a run gave to questions of the newest checkpoint, so that these wait

@@ -192,7 +192,7 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
 	stopped = stopped && (l.pos.ending == endStopped || l.pos.status == statusPending && len(in.Interrupts) == 0)
 	var unfit *AnswerError // a refused answer leaves its question, and an error behind it
-	stopped = ctx.Err() == nil && (stopped || errors.As(err, &unfit) && unfit.thread == l.run.thread)
+	stopped = ctx.Err() == nil && (stopped || errors.As(err, &unfit) && unfit.thread == l.run.thread || err != nil && in == nil && l.leavesQuestions())
 	var refused *channel.UpdateError
 	switch {
 	case l.pos.ending == endRefused && errors.As(err, &refused):

@@ -598,7 +598,7 @@ type ending int
 const (
 	endPlain ending = iota
 	// endStopped: the run waits at a breakpoint of a graph inside, or for an answer after
-	// it got one that was not for its question, or that the question refused.
+	// it got one that was not for its question, that the question refused, or with which another task failed.
 	endStopped
 	// endRefused: all tasks ended, and their writes conflict.
 	endRefused

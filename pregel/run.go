@@ -199,7 +199,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		if r, err := attemptFrom(ctx); err == nil {
 			o.Configurable = merged(userOf(r.step.Get().run.Get().opts.Configurable), o.Configurable)
 		}
-		l.run.refusals = &answer.Refusals{}
+		l.run.refused, l.run.open = &answer.IDs{}, &answer.IDs{}
 		l.run.saver, l.run.canWait = g.opts.Saver, g.opts.Saver != nil || g.opts.LangGraph
 		l.run.policy, l.run.inbox, l.run.children = g.runPolicy(o), g.inboxFor(at.ThreadID), o.Children
 		if at.Namespace != "" {

@@ -49,10 +49,11 @@ type runConfig struct {
 	toldAt     string // travel.since, if cpMap and was are what an earlier run was told; "" else
 	fromParent fromParent
 	replay     *replayState
-	// policy, resumeMap, the answers by id, and refusals are those of the root.
-	policy    runPolicy
-	resumeMap map[string]any
-	refusals  *answer.Refusals
+	// policy, resumeMap, the answers by id, the questions that refused an answer, and the root's checkpoints from which graphs
+	// inside failed with open questions, are those of the root.
+	policy        runPolicy
+	resumeMap     map[string]any
+	refused, open *answer.IDs
 	// answers: the outermost run was given an answer, under stele's own rules.
 	answers bool
 	// waits: the run goes on with a thread that has waits, so that tasks that wait run only when they are

@@ -152,7 +152,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		return nil, asked
 	}
 	run := r.step.Get().run.Get()
-	run.refusals.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
+	run.refused.Add(append([]string{in.ID}, t.pad.Shown()...)...) // a thread of LangGraph knows it by the id of the first
 	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused, thread: run.thread}
 	t.seesError("question", open.Question, refused)
 	if open.Recorded {

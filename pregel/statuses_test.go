@@ -111,6 +111,34 @@ func endings() map[string]ending {
 			invoke(t, g, at, cfg, pregel.Command{Resume: "a word"})
 		}
 	}
+	beside := func(t *testing.T, s saver.Saver) *pregel.Graph {
+		t.Helper()
+		o := graph.Options{}
+		if s != nil {
+			o.Saver, o.Name = s, "g"
+		}
+		return compiled(t, graph.New(steps(), graph.Key("out", channel.Reduce(channel.Append[string]))).
+			Node("ask", func(c context.Context, _ any) (any, error) { return pregel.Ask(c, "first?") }).
+			Node("fail", func(c context.Context, _ any) (any, error) {
+				if _, err := pregel.Ask(c, "second?"); err != nil {
+					return nil, err
+				}
+				return nil, errBoom
+			}).Edge(graph.Start, "ask").Edge(graph.Start, "fail"), o)
+	}
+	second := func(t *testing.T, g *pregel.Graph, at pregel.Address, cfg pregel.RunOptions) {
+		t.Helper()
+		once(t, g, at, cfg)
+		st, err := g.GetState(ctx, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range st.Interrupts {
+			if in.Value == "second?" {
+				invoke(t, g, at, cfg, pregel.Command{Resume: map[string]any{in.ID: "B"}})
+			}
+		}
+	}
 	inside := state("a", graph.Options{InterruptBefore: []string{"last"}}, fine)
 	twice := 0
 	var leave func()
@@ -186,7 +214,9 @@ func endings() map[string]ending {
 				return nil, err
 			})(t, s)
 		}, run: once, want: saver.StatusFailed, then: saver.StatusFailed},
-		"a refused answer inside": {graph: around(state("a", graph.Options{}, number)), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"a refused answer inside":                            {graph: around(state("a", graph.Options{}, number)), run: misanswered, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"failed after the answer, beside a question":         {graph: beside, run: second, want: saver.StatusWaiting, then: saver.StatusWaiting},
+		"failed after the answer, beside a question, inside": {graph: around(beside), run: second, want: saver.StatusWaiting, then: saver.StatusWaiting},
 		"failed after the answer": {
 			graph: state("a", graph.Options{}, func(c context.Context, _ any) (any, error) {
 				if _, err := pregel.Ask(c, "?"); err != nil {

@@ -380,8 +380,7 @@ func (w *Worker) beginning(ctx context.Context, j *job) (b beginning, err error)
 			if err != nil {
 				return b, err
 			}
-			// A task that failed behind a wait leaves what savers, who read no values, take for a question.
-			b.waiting = st.Status == saver.StatusWaiting && len(st.Waits) == 0 && !byHand
+			b.waiting = len(st.Waits) == 0 && !byHand // savers, who read no values, take a wait for a question
 		}
 		b.over = b.waiting || info.Status == saver.StatusDone
 	}

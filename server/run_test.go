@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/server"
 )
 
@@ -124,6 +126,38 @@ func TestWrongAnswer(t *testing.T) {
 		}
 	}
 	h.equal(h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": 5}}), `{"log":["5"],"text":"hi"}`)
+}
+
+// TestQuestionBesideAFailure: a thread of which one task failed and another asks waits, whatever is looked for.
+func TestQuestionBesideAFailure(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		ask := func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }
+		boom := func(ctx context.Context, _ any) (any, error) {
+			if _, err := pregel.Ask(ctx, "boom?"); err != nil {
+				return nil, err
+			}
+			return nil, errors.New("boom")
+		}
+		c.Graphs["half"] = must(builder().Node("ask", ask).Node("boom", boom).Edge(graph.Start, "ask").Edge(graph.Start, "boom").
+			Compile(graph.Options{Name: "half", Saver: c.Saver}))
+	})
+	id := h.thread()
+	runsOf := "/threads/" + id + "/runs/wait"
+	for _, q := range h.ok("POST", runsOf, object{"assistant_id": "half", "input": object{}}).object()["__interrupt__"].([]any) {
+		if q := q.(object); q["value"] == "boom?" {
+			h.ok("POST", runsOf, object{"assistant_id": "half", "command": object{"resume": object{q["id"].(string): 1}}})
+		}
+	}
+	th := h.ok("GET", "/threads/"+id+"?include=stele_status", nil)
+	if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "interrupted" || th.text1("stele_status") != "waiting" || len(waiting) != 1 ||
+		th.sub("error").text1("message") != "boom" {
+		t.Errorf("%s", th.text)
+	}
+	for _, is := range []struct{ key, status string }{{"status", "interrupted"}, {"stele_status", "waiting"}, {"status", "error"}, {"stele_status", "failed"}} {
+		if found := h.ok("POST", "/threads/search", object{is.key: is.status}).json.([]any); len(found) == 1 != (is.status == "interrupted" || is.status == "waiting") {
+			t.Errorf("%s %s: %v", is.key, is.status, found)
+		}
+	}
 }
 
 func TestMultitask(t *testing.T) {

@@ -187,7 +187,7 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 		}
 	}
 	if at.status == failed && at.state != nil && len(at.state.Interrupts) > 0 {
-		at.status = interrupted // an answer was refused: who looks for questions finds that this one waits
+		at.status = interrupted // a task failed beside one that asks: who looks for questions finds it
 	}
 	if at.stele == runningStatus {
 		at.status = busy
@@ -215,7 +215,7 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 			if err != nil {
 				return at, run, err
 			}
-			if !refused {
+			if !refused && info.Status != saver.StatusWaiting { // an answer lets a thread go on of which a task failed and another asks
 				at.stele = string(saver.StatusFailed)
 			}
 		}

@@ -81,23 +81,22 @@ func (g *Given) Unanswered(list []serde.Interrupt) []serde.Interrupt {
 	return slices.DeleteFunc(slices.Clone(list), func(in serde.Interrupt) bool { _, has := g.Answers[in.ID]; return has })
 }
 
-// Refusals are the ids of questions that refused an answer during a run, also in graphs inside. It is safe
-// for concurrent use.
-type Refusals struct {
+// IDs are ids that tasks of a run note, also those of graphs inside. It is safe for concurrent use.
+type IDs struct {
 	mu  sync.Mutex
 	ids []string
 }
 
 // Add adds ids.
-func (r *Refusals) Add(ids ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ids = append(r.ids, ids...)
+func (s *IDs) Add(ids ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = append(s.ids, ids...)
 }
 
 // Has reports whether id is among them.
-func (r *Refusals) Has(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Contains(r.ids, id)
+func (s *IDs) Has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.ids, id)
 }
