@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -48,5 +49,22 @@ func TestAddressAt(t *testing.T) {
 	a := pregel.Address{ThreadID: "t", Namespace: "n", CheckpointID: "old", CheckpointMap: map[string]string{"": "x"}}.At("new")
 	if a.ThreadID != "t" || a.Namespace != "n" || a.CheckpointID != "new" || a.CheckpointMap != nil {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestStateOfNoCheckpoint: a checkpoint that is named and not there is an error, but not with LangGraph's ways; a thread
+// without a checkpoint is empty.
+func TestStateOfNoCheckpoint(t *testing.T) {
+	for _, langGraph := range []bool{false, true} {
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph}, node("a", func(context.Context, any) (any, error) { return 1, nil }))
+		if st, err := g.GetState(ctx, pregel.Thread("t")); err != nil || st.CreatedAt != "" {
+			t.Errorf("an empty thread: %+v, %v", st, err)
+		}
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := g.GetState(ctx, pregel.Thread("t").At("nope")); errors.Is(err, saver.ErrNotFound) == langGraph || langGraph && (err != nil || st.CreatedAt != "") {
+			t.Errorf("with LangGraph's ways %v: %+v, %v", langGraph, st, err)
+		}
 	}
 }

@@ -54,6 +54,7 @@ type StateSnapshot struct {
 	copied bool
 	// working: a question has an answer in force.
 	working bool
+	absent  bool // there is no checkpoint
 }
 
 // Map is Values as a map; nil if it is none.
@@ -159,8 +160,9 @@ type StateOptions struct {
 
 // GetState returns the state at an address. The newest state of a thread includes what
 // finished tasks of an unfinished superstep wrote, unless those writes conflict. A named
-// checkpoint is shown as it was. If the thread has no checkpoint, or the one that is named
-// does not exist, the state is empty, the error nil, and Address what was asked for.
+// checkpoint is shown as it was; if it does not exist, the error matches saver.ErrNotFound. If the thread
+// has no checkpoint, and none is named, the state is empty, the error nil, and Address what was asked for. With
+// Options.LangGraph the state of a checkpoint that does not exist is empty, too.
 func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) (*StateSnapshot, error) {
 	g.mustBe()
 	target, s, place, err := g.stateTarget(at)
@@ -173,7 +175,11 @@ func (g *Graph) GetState(ctx context.Context, at Address, opts ...StateOptions) 
 			return nil, err
 		}
 	}
-	return target.stateAt(ctx, s, place, given, lastOf(opts).Subgraphs)
+	st, err := target.stateAt(ctx, s, place, given, lastOf(opts).Subgraphs)
+	if err == nil && st.absent && place.CheckpointID != "" && !g.opts.LangGraph {
+		return nil, noCheckpoint(place)
+	}
+	return st, err
 }
 
 // Output returns what a run of the graph returns that ends where the thread is: its output keys, of an entrypoint
@@ -202,7 +208,7 @@ func (g *Graph) stateAt(ctx context.Context, s saver.Saver, at saver.Config, giv
 		return nil, err
 	}
 	if saved == nil {
-		return &StateSnapshot{Values: map[string]any{}, Address: addressOf(at, nil)}, nil
+		return &StateSnapshot{Values: map[string]any{}, Address: addressOf(at, nil), absent: true}, nil
 	}
 	return g.snapshot(ctx, s, saved, given, subgraphs, at.CheckpointID == "")
 }

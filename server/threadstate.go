@@ -79,7 +79,10 @@ func (s *threadAPI) snapshot(ctx context.Context, t thread, at pregel.Address, s
 		}
 	}()
 	if g, ok := s.graphs.by[t.graph()]; ok {
-		return g.GetState(ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
+		if st, err = g.GetState(ctx, at, pregel.StateOptions{Subgraphs: subgraphs}); errors.Is(err, saver.ErrNotFound) {
+			return &pregel.StateSnapshot{Address: at}, nil
+		}
+		return st, err
 	}
 	tuple, err := s.saver.GetTuple(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
 	if errors.Is(err, saver.ErrNotFound) {

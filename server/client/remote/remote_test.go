@@ -250,3 +250,21 @@ func FuzzEvents(f *testing.F) {
 		}
 	})
 }
+
+// TestStateOfNoCheckpoint: servers show an empty state for a checkpoint that is not there.
+func TestStateOfNoCheckpoint(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"values": {}, "next": [], "tasks": [], "created_at": null, "checkpoint": {"thread_id": "t", "checkpoint_id": "nope"}}`)
+	}))
+	defer s.Close()
+	c, err := client.New(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := New(c, "g").GetState(t.Context(), pregel.Thread("t").At("nope")); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if st, err := New(c, "g").GetState(t.Context(), pregel.Thread("t")); err != nil || st.CreatedAt != "" {
+		t.Errorf("%+v, %v", st, err)
+	}
+}

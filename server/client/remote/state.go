@@ -67,7 +67,7 @@ func where(at pregel.Address, subgraphs bool) client.At {
 }
 
 // GetState returns the state at an address. Its Status is "". A thread that is not there is
-// client.ErrNotFound; one without a checkpoint has an empty state.
+// client.ErrNotFound, and so is a checkpoint that is named and not there; a thread without a checkpoint has an empty state.
 func (g *Graph) GetState(ctx context.Context, at pregel.Address, opts ...pregel.StateOptions) (*pregel.StateSnapshot, error) {
 	if err := g.reach(); err != nil {
 		return nil, err
@@ -75,6 +75,9 @@ func (g *Graph) GetState(ctx context.Context, at pregel.Address, opts ...pregel.
 	s, err := g.c.Threads.State(ctx, at.ThreadID, where(at, last(opts).Subgraphs))
 	if err != nil {
 		return nil, err
+	}
+	if at.CheckpointID != "" && s.CreatedAt == "" { // servers show an empty state
+		return nil, fmt.Errorf("checkpoint %q of thread %q: %w", at.CheckpointID, at.ThreadID, client.ErrNotFound)
 	}
 	return snapshot(s, at)
 }
