@@ -151,6 +151,7 @@ func (c *compactor) run(ctx context.Context, t compactionTask) error {
 		m.info.Inputs = append(m.info.Inputs, uint64(s.Num))
 		m.info.BytesIn += s.Size
 	}
+	m.dead = c.garbage.deadIn(m.from)
 	m.progress = metrics.CompactProgress{Inputs: len(t.inputs), BytesIn: m.info.BytesIn}
 	known, err := c.tombstonesIn(st.Segments)
 	if err != nil {
@@ -171,7 +172,7 @@ func (c *compactor) run(ctx context.Context, t compactionTask) error {
 	if err != nil {
 		return fmt.Errorf("compact: %w", out.abandon(err))
 	}
-	if err := c.replaceSegments(snapshot.Edit{RemoveSegments: slices.Collect(maps.Keys(m.from)), AddSegments: segs}, m.families, out); err != nil {
+	if err := c.replaceSegments(snapshot.Edit{RemoveSegments: slices.Collect(maps.Keys(m.from)), AddSegments: segs}, m.families, m.dead, out); err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	c.unfinished.Store(false)
@@ -182,8 +183,8 @@ func (c *compactor) run(ctx context.Context, t compactionTask) error {
 }
 
 // replaceSegments makes outputs of a compaction part of the store in place of its
-// inputs: for these families, whose pages the inputs hold no longer.
-func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *segmentOutputs) error {
+// inputs: for these families, whose pages the inputs hold no longer. dead is what was dead in the inputs when it began.
+func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, dead map[uint64]int64, out *segmentOutputs) (err error) {
 	c.images.mu.Lock()
 	defer c.images.mu.Unlock()
 	if err := c.images.checkPages(); err != nil {
@@ -192,6 +193,9 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 	out.register()
 	last := len(edit.RemoveSegments) > 0 // then the pages of the inputs are no longer used
 	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
+	defer func() { c.garbage.settle(err == nil) }()
+	c.garbage.moved(out.placed(), out.from, dead)
+	edit.SetDead = c.garbage.news(edit.AddSegments)
 	old, err := c.images.publish(edit, replacedSegments{placed: out.placed(), drop: drop, families: families}, c.manifest.State().FloorLSN)
 	if err != nil {
 		out.removeUnlessApplied(err)
@@ -216,7 +220,7 @@ func (c *compactor) publishDone(m *merge, out *segmentOutputs) error {
 	}
 	c.unfinished.Store(true)
 	segs := out.Segments()
-	err := c.replaceSegments(snapshot.Edit{AddSegments: segs}, m.done, out)
+	err := c.replaceSegments(snapshot.Edit{AddSegments: segs}, m.done, m.dead, out)
 	out.taken()
 	if err != nil {
 		return err

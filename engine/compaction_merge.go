@@ -75,6 +75,7 @@ type merge struct {
 	families map[uint64]bool     // of the inputs, without those already published
 	done     map[uint64]bool     // those of families that are in the output
 	dropped  map[string]base.LSN // last deletion of a partition that segments know of
+	dead     map[uint64]int64    // what was dead of each family when it began
 
 	progress metrics.CompactProgress
 	tell     func(metrics.CompactProgress) // as compactionTask has it

@@ -196,6 +196,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	published = true
+	f.garbage.moved(out.placed(), nil, nil)
 	out.install()
 	f.unflushed.forgetThrough(cut)
 	f.Index.DropTombstones(cut, f.oldestTombstone())

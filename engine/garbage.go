@@ -21,13 +21,30 @@ type garbageEstimate struct {
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]base.LSN                   // families of deleted partitions that no flush has counted, with the last record that deleted one
+	dropped map[uint64]droppedFamily              // families of deleted partitions that no flush has counted
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 
 	// counted is what the flush under way has counted, and taken are the families that it took from
 	// dropped. They are settled when the flush is published.
 	counted map[uint64]deadFamily
-	taken   map[uint64]base.LSN
+	taken   map[uint64]droppedFamily
+}
+
+// droppedFamily is a family of which a partition was deleted.
+type droppedFamily struct {
+	lsn   base.LSN       // of the last record that deleted one
+	files []base.FileNum // in which the family may lie
+}
+
+// with is the family, dropped by a record up to lsn as well, and in these files as well.
+func (d droppedFamily) with(lsn base.LSN, files []base.FileNum) droppedFamily {
+	d.lsn, d.files = max(d.lsn, lsn), slices.Clone(d.files)
+	for _, n := range files {
+		if !slices.Contains(d.files, n) {
+			d.files = append(d.files, n)
+		}
+	}
+	return d
 }
 
 // deadFamily is how many bytes of a family in segments are dead.
@@ -36,10 +53,20 @@ type deadFamily struct {
 	dropped bool                   // it has no partition left
 }
 
+// in is how many of them lie in these files.
+func (f deadFamily) in(files map[base.FileNum]bool) (sum int64) {
+	for n, b := range f.bytes {
+		if files[n] {
+			sum += b
+		}
+	}
+	return sum
+}
+
 // newGarbage returns the estimate of a store without segments.
 func newGarbage(s *Store) *garbageEstimate {
-	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]base.LSN{}, before: map[base.FileNum]snapshot.SegmentDead{},
-		counted: map[uint64]deadFamily{}, taken: map[uint64]base.LSN{}}
+	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]droppedFamily{}, before: map[base.FileNum]snapshot.SegmentDead{},
+		counted: map[uint64]deadFamily{}, taken: map[uint64]droppedFamily{}}
 }
 
 // Restore starts from the sums in the manifest.
@@ -96,12 +123,23 @@ func (g *garbageEstimate) noteDropped(t *index.Partition, lsn base.LSN) {
 	if t == nil {
 		return
 	}
-	if parts, err := g.Index.Parts(t.Family.ID); err != nil || len(parts) == 0 {
-		return // it is an estimate
-	}
+	files := g.filesOf(t.Family.ID)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dropped[t.Family.ID] = max(lsn, g.dropped[t.Family.ID])
+	g.dropped[t.Family.ID] = g.dropped[t.Family.ID].with(lsn, files)
+}
+
+// filesOf returns the files in which the index knows a family. It is an estimate: none if it cannot say.
+func (g *garbageEstimate) filesOf(family uint64) []base.FileNum {
+	parts, err := g.Index.Parts(family)
+	if err != nil {
+		return nil
+	}
+	files := make([]base.FileNum, len(parts))
+	for i, p := range parts {
+		files[i] = p.File
+	}
+	return files
 }
 
 func (g *garbageEstimate) anyDropped() bool {
@@ -113,13 +151,13 @@ func (g *garbageEstimate) anyDropped() bool {
 // takeDropped takes out of g.dropped, and returns, the families whose last deletion was by a record
 // up to cut. It leaves the others, because a view at the cut still shows their partitions. If the
 // flush is not published, settle puts the taken families back.
-func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]bool {
+func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]droppedFamily {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := map[uint64]bool{}
-	for family, lsn := range g.dropped {
-		if lsn <= cut {
-			out[family], g.taken[family] = true, lsn
+	out := map[uint64]droppedFamily{}
+	for family, d := range g.dropped {
+		if d.lsn <= cut {
+			out[family], g.taken[family] = d, d
 			delete(g.dropped, family)
 		}
 	}
@@ -145,12 +183,44 @@ func (g *garbageEstimate) settle(published bool) {
 			}
 		}
 	} else {
-		for family, lsn := range g.taken {
-			g.dropped[family] = max(lsn, g.dropped[family])
+		for family, d := range g.taken {
+			g.dropped[family] = g.dropped[family].with(d.lsn, d.files)
 		}
 	}
 	clear(g.counted)
 	clear(g.taken)
+}
+
+// deadIn returns how many bytes of each family are dead in these files.
+func (g *garbageEstimate) deadIn(files map[base.FileNum]bool) map[uint64]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[uint64]int64{}
+	for id, f := range g.fams {
+		if n := f.in(files); n > 0 {
+			out[id] = n
+		}
+	}
+	return out
+}
+
+// moved notes families that are placed in new segments; settle adopts what it counts. They were merged as they were when
+// deadIn returned before: what flushes have found dead in the files they come from since then is dead in the new ones.
+func (g *garbageEstimate) moved(list []placed, from map[base.FileNum]bool, before map[uint64]int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range list {
+		if d, ok := g.dropped[p.fam]; ok {
+			g.dropped[p.fam] = d.with(0, []base.FileNum{p.part.File})
+		}
+		f := g.fams[p.fam]
+		if more := f.in(from) - before[p.fam]; more > 0 && g.counted[p.fam].bytes == nil {
+			f.bytes = maps.Clone(f.bytes)
+			maps.DeleteFunc(f.bytes, func(n base.FileNum, _ int64) bool { return from[n] })
+			f.bytes[p.part.File] = more
+			g.counted[p.fam] = f
+		}
+	}
 }
 
 // forget drops the numbers of segments that are gone.
@@ -289,22 +359,18 @@ func (g *garbageEstimate) countDropped(v *View) error {
 	if len(dropped) == 0 {
 		return nil
 	}
-	alive, err := Families(v, func(id uint64) bool { return dropped[id] })
+	alive, err := Families(v, func(id uint64) bool { _, is := dropped[id]; return is })
 	if err != nil {
 		return err
 	}
 	for i := range alive {
 		delete(dropped, alive[i].id)
 	}
-	for id := range dropped {
+	for id, d := range dropped {
 		dead := map[base.FileNum]int64{}
-		parts, err := g.Index.Parts(id)
-		if err != nil {
-			continue // it is an estimate
-		}
-		for _, p := range parts {
-			if f, ok := g.inSegment(id, p.File); ok {
-				dead[p.File] += f.RawBytes
+		for _, n := range d.with(d.lsn, g.filesOf(id)).files {
+			if f, ok := g.inSegment(id, n); ok {
+				dead[n] = f.RawBytes
 			}
 		}
 		g.set(id, deadFamily{bytes: dead, dropped: true})
