@@ -195,7 +195,6 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
 	defer func() { c.garbage.settle(err == nil) }()
 	c.garbage.moved(out.placed(), out.from, dead)
-	edit.SetDead = c.garbage.news(edit.AddSegments)
 	old, err := c.images.publish(edit, replacedSegments{placed: out.placed(), drop: drop, families: families}, c.manifest.State().FloorLSN)
 	if err != nil {
 		out.removeUnlessApplied(err)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -187,7 +186,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 		info.Families, info.Values, info.Bytes = info.Families+int(seg.Families), info.Values+int(seg.Values), info.Bytes+seg.Size
 	}
 	info.ValueBytes = out.valueBytes()
-	edit.AddSegments, edit.SetDead = out.Segments(), f.garbage.news(st.Segments)
+	edit.AddSegments = out.Segments()
 	out.register()
 	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= cut && f.Files.isImage(p.File) }
 	old, err := f.images.publish(edit, replacedSegments{placed: out.placed(), drop: drop, families: f.unflushed.all()}, floor)
@@ -327,7 +326,7 @@ func (f *flusher) saveAtClose() error {
 	if f.images.unproven() {
 		return nil
 	}
-	write := func() error { return errors.Join(f.images.Write(false), f.garbage.recordDropped()) }
+	write := func() error { return f.images.Write(false) }
 	if len(f.manifest.State().Logs) > maxIdleLogs && !f.Opts.follows {
 		write = func() error { return f.flushLocked(ctx) }
 	}

@@ -21,30 +21,30 @@ type garbageEstimate struct {
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]droppedFamily              // families of deleted partitions that no flush has counted
+	dropped map[uint64]*droppedFamily             // families of deleted partitions that no flush has counted
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 
-	// counted is what the flush under way has counted, and taken are the families that it took from
-	// dropped. They are settled when the flush is published.
+	// counted is what the flush, or the end of a compaction, under way has counted, and taken are the families that
+	// it took from dropped. They are settled when it is published.
 	counted map[uint64]deadFamily
-	taken   map[uint64]droppedFamily
+	taken   map[uint64]*droppedFamily
 }
 
 // droppedFamily is a family of which a partition was deleted.
 type droppedFamily struct {
-	lsn   base.LSN       // of the last record that deleted one
-	files []base.FileNum // in which the family may lie
+	lsn   base.LSN               // of the last record that deleted one
+	files []base.FileNum         // in which the family may lie
+	raw   map[base.FileNum]int64 // its bytes in those that were looked at, under the lock of the images
 }
 
-// with is the family, dropped by a record up to lsn as well, and in these files as well.
-func (d droppedFamily) with(lsn base.LSN, files []base.FileNum) droppedFamily {
-	d.lsn, d.files = max(d.lsn, lsn), slices.Clone(d.files)
+// add notes that a record up to lsn dropped the family as well, and that it may lie in these files as well.
+func (d *droppedFamily) add(lsn base.LSN, files []base.FileNum) {
+	d.lsn = max(d.lsn, lsn)
 	for _, n := range files {
 		if !slices.Contains(d.files, n) {
 			d.files = append(d.files, n)
 		}
 	}
-	return d
 }
 
 // deadFamily is how many bytes of a family in segments are dead.
@@ -65,8 +65,8 @@ func (f deadFamily) in(files map[base.FileNum]bool) (sum int64) {
 
 // newGarbage returns the estimate of a store without segments.
 func newGarbage(s *Store) *garbageEstimate {
-	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]droppedFamily{}, before: map[base.FileNum]snapshot.SegmentDead{},
-		counted: map[uint64]deadFamily{}, taken: map[uint64]droppedFamily{}}
+	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]*droppedFamily{}, before: map[base.FileNum]snapshot.SegmentDead{},
+		counted: map[uint64]deadFamily{}, taken: map[uint64]*droppedFamily{}}
 }
 
 // Restore starts from the sums in the manifest.
@@ -102,14 +102,23 @@ func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo, fams map[uint64]dead
 	return out
 }
 
-// news returns the sums that differ from those in the manifest, with those just counted, for segments
-// that the manifest names.
-func (g *garbageEstimate) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+// news returns the sums that differ from those in the manifest, for these segments, of an image at lsn: with what was just
+// counted, and with families that the image forgets before a flush counts them. The next flush may be by another process, which
+// does not know of them. The lock of the images is held.
+func (g *garbageEstimate) news(segs []snapshot.SegmentInfo, lsn base.LSN) []snapshot.SegmentDead {
+	fams := map[uint64]deadFamily{}
+	for id, d := range g.droppedThrough(lsn) {
+		fams[id] = g.dead(id, d)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var out []snapshot.SegmentDead
-	fams := maps.Clone(g.fams)
+	for id, f := range g.fams {
+		if !fams[id].dropped {
+			fams[id] = f
+		}
+	}
 	maps.Copy(fams, g.counted)
+	var out []snapshot.SegmentDead
 	for i, d := range g.sums(segs, fams) {
 		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
 			out = append(out, d)
@@ -126,7 +135,15 @@ func (g *garbageEstimate) noteDropped(t *index.Partition, lsn base.LSN) {
 	files := g.filesOf(t.Family.ID)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dropped[t.Family.ID] = g.dropped[t.Family.ID].with(lsn, files)
+	g.drop(t.Family.ID, lsn, files)
+}
+
+// drop notes a dropped family. mu is held.
+func (g *garbageEstimate) drop(family uint64, lsn base.LSN, files []base.FileNum) {
+	if g.dropped[family] == nil {
+		g.dropped[family] = &droppedFamily{raw: map[base.FileNum]int64{}}
+	}
+	g.dropped[family].add(lsn, files)
 }
 
 // filesOf returns the files in which the index knows a family. It is an estimate: none if it cannot say.
@@ -142,24 +159,28 @@ func (g *garbageEstimate) filesOf(family uint64) []base.FileNum {
 	return files
 }
 
-func (g *garbageEstimate) anyDropped() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.dropped) > 0
-}
-
-// takeDropped takes out of g.dropped, and returns, the families whose last deletion was by a record
-// up to cut. It leaves the others, because a view at the cut still shows their partitions. If the
-// flush is not published, settle puts the taken families back.
-func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]droppedFamily {
+// droppedThrough returns the families whose last deletion was by a record up to lsn. A view there shows the
+// partitions of the others.
+func (g *garbageEstimate) droppedThrough(lsn base.LSN) map[uint64]droppedFamily {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := map[uint64]droppedFamily{}
 	for family, d := range g.dropped {
-		if d.lsn <= cut {
-			out[family], g.taken[family] = d, d
-			delete(g.dropped, family)
+		if d.lsn <= lsn {
+			out[family] = *d
 		}
+	}
+	return out
+}
+
+// takeDropped takes those families out of g.dropped. If the flush is not published, settle puts them back.
+func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]droppedFamily {
+	out := g.droppedThrough(cut)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for family := range out {
+		g.taken[family] = g.dropped[family]
+		delete(g.dropped, family)
 	}
 	return out
 }
@@ -184,7 +205,7 @@ func (g *garbageEstimate) settle(published bool) {
 		}
 	} else {
 		for family, d := range g.taken {
-			g.dropped[family] = g.dropped[family].with(d.lsn, d.files)
+			g.drop(family, d.lsn, d.files)
 		}
 	}
 	clear(g.counted)
@@ -210,8 +231,8 @@ func (g *garbageEstimate) moved(list []placed, from map[base.FileNum]bool, befor
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range list {
-		if d, ok := g.dropped[p.fam]; ok {
-			g.dropped[p.fam] = d.with(0, []base.FileNum{p.part.File})
+		if d := g.dropped[p.fam]; d != nil {
+			d.add(0, []base.FileNum{p.part.File})
 		}
 		f := g.fams[p.fam]
 		if more := f.in(from) - before[p.fam]; more > 0 && g.counted[p.fam].bytes == nil {
@@ -367,34 +388,24 @@ func (g *garbageEstimate) countDropped(v *View) error {
 		delete(dropped, alive[i].id)
 	}
 	for id, d := range dropped {
-		dead := map[base.FileNum]int64{}
-		for _, n := range d.with(d.lsn, g.filesOf(id)).files {
-			if f, ok := g.inSegment(id, n); ok {
-				dead[n] = f.RawBytes
-			}
-		}
-		g.set(id, deadFamily{bytes: dead, dropped: true})
+		d.add(0, g.filesOf(id))
+		g.set(id, g.dead(id, d))
 	}
 	return nil
 }
 
-// recordDropped counts the families dropped since the last flush and writes the sums to the manifest:
-// the next flush may be by another process, which does not know of them. The lock of the stack of
-// images is held.
-func (g *garbageEstimate) recordDropped() (err error) {
-	if !g.anyDropped() {
-		return nil
+// dead is what is dead of a dropped family: all that its files have of it. The lock of the images is held.
+func (g *garbageEstimate) dead(family uint64, d droppedFamily) deadFamily {
+	dead := deadFamily{bytes: map[base.FileNum]int64{}, dropped: true}
+	for _, n := range d.files {
+		if _, known := d.raw[n]; !known {
+			if f, ok := g.inSegment(family, n); ok {
+				d.raw[n] = f.RawBytes
+			}
+		}
+		if d.raw[n] > 0 {
+			dead.bytes[n] = d.raw[n]
+		}
 	}
-	v := g.workView(g.ViewWithin)
-	defer v.Release()
-	defer func() { g.settle(err == nil) }()
-	if err := g.countDropped(v); err != nil {
-		return err
-	}
-	dead := g.news(g.manifest.State().Segments)
-	if len(dead) == 0 {
-		return nil
-	}
-	_, err = g.manifest.Apply(snapshot.Edit{SetDead: dead})
-	return err
+	return dead
 }

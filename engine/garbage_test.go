@@ -185,7 +185,7 @@ func TestDeadBytesAreKept(t *testing.T) {
 			for i := range segs {
 				segs[i].Dropped = -1 // so that it is news, whatever the manifest says
 			}
-			for _, d := range e.garbage.news(segs) {
+			for _, d := range e.garbage.news(segs, 0) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
 			// Of a family that lives, its blocks and directory count, not its values.
@@ -324,6 +324,12 @@ func TestDeadBytesInAnyOrder(t *testing.T) {
 		}
 		beside = nil
 		write()
+		if rng.IntN(2) == 0 { // killed
+			fs := vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
+			must(t, e.Close())
+			o.FS = fs
+			e = mustOpen(t, o)
+		}
 		must(t, e.Flush(t.Context()))
 		told, before := e.Stats().DeadBytes, e.Stats().SegmentBytes
 		must(t, e.Compact(t.Context()))

@@ -47,11 +47,11 @@ func (c *stackSize) add(t *index.Table, full bool) {
 // the next Open removes; a crash after it finds all of them durable.
 //
 // Other edits of the manifest concern none of these files. They name a new log file (the
-// engine's logCreated), reserve file numbers (Store.newFileNum), say what is dead in
-// segments (garbageEstimate.recordDropped), and say that the store was closed
-// (Engine.Close).
+// engine's logCreated), reserve file numbers (Store.newFileNum), and say that the store was
+// closed (Engine.Close).
 type imageStack struct {
 	*Store
+	garbage *garbageEstimate
 	// onPublish is called after segments were published. It is set before there is work.
 	onPublish func()
 	// keep returns the place in the lineage for the next edit, if there is one, and which log files of a flush go. See
@@ -67,7 +67,9 @@ type imageStack struct {
 }
 
 // newImageStack returns the stack of a store that has no images yet.
-func newImageStack(s *Store) *imageStack { return &imageStack{Store: s} }
+func newImageStack(s *Store, g *garbageEstimate) *imageStack {
+	return &imageStack{Store: s, garbage: g}
+}
 
 // committed adds n bytes to the log since the last image. Open replays that log; the next image spares it.
 func (c *imageStack) committed(n int64) { c.bytes.Add(n) }
@@ -186,6 +188,8 @@ func (c *imageStack) putImage(t task, st snapshot.State) (old []base.FileNum, er
 		return nil, err
 	}
 	info.Log = t.place
+	left := slices.DeleteFunc(slices.Clone(st.Segments), func(s snapshot.SegmentInfo) bool { return slices.Contains(t.edit.RemoveSegments, s.Num) })
+	t.edit.SetDead = c.garbage.news(append(left, t.edit.AddSegments...), t.v.LSN())
 	chain := append(slices.Clone(st.Images), info)
 	if j.full {
 		chain, old = chain[len(chain)-1:], st.ImageNums()

@@ -64,7 +64,8 @@ func Open(dir string, opts Options) (*Engine, error) {
 
 // newEngine puts together the parts of an engine whose store is not yet read.
 func newEngine(s *Store) *Engine {
-	e := &Engine{Store: s, upTo: base.MaxLSN, garbage: newGarbage(s), images: newImageStack(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
+	garbage := newGarbage(s)
+	e := &Engine{Store: s, upTo: base.MaxLSN, garbage: garbage, images: newImageStack(s, garbage), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.flusher = newFlusher(e.images, e.garbage)
 	e.compactor = newCompactor(e.flusher, e.images, e.garbage)
