@@ -16,6 +16,10 @@ import (
 // sums, and Open starts from them. The bytes of families without partitions are added to its sums, as
 // they are never counted again. For other families the larger of the two numbers is used, since they
 // may be counted again.
+//
+// An image may forget a family whose last partition is deleted before a flush counts it, and a compaction may move it
+// meanwhile. So who deletes the partition notes in which files the family lies, and who publishes a segment adds that
+// file. What flushes count while a compaction runs is in its output as well: see moved.
 type garbageEstimate struct {
 	*Store
 
