@@ -21,8 +21,9 @@ var (
 	// ErrStale: a follower has not heard of its leader for so long that its answer may be too old; or a leader in mode sync has not
 	// reached its bucket for so long that another may lead.
 	ErrStale = errors.New("the store has not heard of its lineage for too long, and its answer may be old")
-	// ErrFenced: another leader of the store's lineage has taken over. What it is returned for is not in the lineage, and
-	// never will be.
+	// ErrFenced: another leader of the store's lineage is taking over, or has, and does not have what this is returned for. Once
+	// it has opened, nobody ever will. If it ends before, and this directory leads again, the lineage gets all that its log
+	// has: who repeats a call counts with that, as after ErrOutcomeUnknown.
 	ErrFenced = errors.New("another leader has taken over; follow it")
 	// ErrTooLarge: a value, key or record is over a documented limit. Nothing
 	// was written.

@@ -57,6 +57,7 @@ type machine struct {
 	rate    float64     // of its clock
 	stalled time.Duration
 	life    *life
+	fenced  []*op // puts of its directory that were refused as another led; none has led since
 }
 
 // life is a process of a machine.
@@ -220,6 +221,14 @@ func (l *life) open() {
 		return
 	}
 	l.store = s
+	for _, had := range w.machines {
+		for _, op := range had.fenced {
+			if had != m { // whatever its log offers when it opens again: another has led
+				w.history.didNot(op)
+			}
+		}
+		had.fenced = nil
+	}
 	if l.dead {
 		return
 	}
@@ -277,9 +286,8 @@ func (l *life) write(thread int) {
 	case errors.Is(err, saver.ErrConflict):
 		w.history.didNot(op)
 	case errors.Is(err, fault.ErrFenced):
-		w.history.didNot(op)
 		w.stats["fenced"]++
-		l.failed = true
+		l.failed, l.m.fenced = true, append(l.m.fenced, op)
 	case isAny(err, fault.ErrOutcomeUnknown, fault.ErrPoisoned):
 		w.stats["unknown"]++
 		l.failed = true
