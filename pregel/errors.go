@@ -465,8 +465,8 @@ func (e *UnknownNodeError) Is(target error) bool { return target == ErrUnknownNo
 // graph. A program of that version goes on as if nothing had been.
 type OtherVersionError struct {
 	ThreadID, Namespace, CheckpointID string
-	Version, Own                      string // that stored the thread, and of the graph
-	Keys                              []string
+	Version, Own                      string   // that stored the thread, and of the graph
+	Keys                              []string // as "zip", or "home.zip" within the value of another key
 }
 
 // Error names the thread, the versions and the keys, and says what to do.

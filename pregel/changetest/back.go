@@ -26,6 +26,21 @@ type (
 	}
 )
 
+// The states of two versions, of which the second has a key more inside.
+type (
+	street struct {
+		Home struct {
+			Line string `json:"line"`
+		} `json:"home"`
+	}
+	zipped struct {
+		Home struct {
+			Line string `json:"line"`
+			Zip  string `json:"zip"`
+		} `json:"home"`
+	}
+)
+
 func apart(w whole) (halves, error) {
 	first, last, _ := strings.Cut(w.Name, " ")
 	return halves{First: first, Last: last, Log: w.Log}, nil
@@ -47,6 +62,39 @@ func asksTwice[S any](t *testing.T, s saver.Saver, b *graph.StateBuilder[S], ver
 		t.Fatal(err)
 	}
 	return g
+}
+
+// rollBackInside: nor does it drop what the newer one has stored within the value of a key that both know. A migration without functions
+// lets that go, also when a newer program does without it.
+func rollBackInside(t *testing.T, open func(t *testing.T) saver.Saver) {
+	t.Helper()
+	ran := 0
+	s, at, to := open(t), pregel.Thread("inside"), "inside, allowed"
+	var in zipped
+	in.Home.Line, in.Home.Zip = "1 Main St", "90210"
+	if _, err := asksTwice(t, s, graph.For[zipped](), "2", &ran).Run(t.Context(), at, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyThread(t.Context(), at.ThreadID, to); err != nil {
+		t.Fatal(err)
+	}
+	s, ran = open(t), 0
+	old := asksTwice(t, s, graph.For[street](), "1", &ran)
+	var other *pregel.OtherVersionError
+	if _, err := old.Resume(t.Context(), at, "yes"); !errors.As(err, &other) || !slices.Equal(other.Keys, []string{"home.zip"}) || ran != 0 {
+		t.Errorf("an answer: %v, %d nodes ran", err, ran)
+	}
+	r, err := old.Preflight(t.Context(), nil, saver.ThreadQuery{ThreadID: at.ThreadID})
+	if err != nil || len(r.Broken) != 1 || r.Broken[0].Channel != "home.zip" || !errors.Is(r.Broken[0].Err, pregel.ErrOtherVersion) {
+		t.Errorf("the preflight: %v, %v", r, err)
+	}
+	allowed := asksTwice(t, s, graph.For[street](), "1", &ran, pregel.Migration{From: "2", To: "1"})
+	if res, err := allowed.Resume(t.Context(), pregel.Thread(to), "yes"); err != nil || res.State.Home.Line != "1 Main St" || len(res.Waiting) != 1 {
+		t.Errorf("with a migration: %+v, %v", res, err)
+	}
+	if res, err := asksTwice(t, open(t), graph.For[zipped](), "2", &ran).Resume(t.Context(), at, "yes"); err != nil || res.State.Home.Zip != "90210" {
+		t.Errorf("the newer program: %+v, %v", res, err)
+	}
 }
 
 // rollBack: a program that was rolled back to does not drop what the newer one has stored, unless its author says so. It says which version

@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T) saver.Saver, golden string, updat
 		}
 	}
 	rollBack(t, open)
+	rollBackInside(t, open)
 	got := told.String()
 	if update {
 		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {

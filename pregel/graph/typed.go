@@ -155,7 +155,7 @@ func (b *StateBuilder[S]) Defaults(o NodeOptions) *StateBuilder[S] { b.in.setDef
 // a type reads by itself (serde.ValueDecoder), and what is in an any, is not looked at. They are sorted.
 // Each method that reads such a checkpoint calls f, before any node runs and before anything is stored,
 // and returns the error that f returns: an f that only notes them returns nil. Without OnUnknown they
-// are ignored. f may be called by several goroutines at once.
+// are ignored, but between named versions: see [pregel.OtherVersionError]. f may be called by several goroutines at once.
 func (b *StateBuilder[S]) OnUnknown(f func(ctx context.Context, at pregel.Address, keys []string) error) *StateBuilder[S] {
 	b.in.unknown = f
 	return b
@@ -355,10 +355,7 @@ func (b *stateBuilder) compile(o Options) (*typedGraph, error) {
 	}
 	u := New(b.state.declarations()...)
 	u.input, u.output = b.input, b.output
-	u.aliases, u.strict, u.unknown = b.state.aliases(), true, b.unknown
-	if b.unknown != nil {
-		u.inside = b.state.lostInside
-	}
+	u.aliases, u.strict, u.unknown, u.inside = b.state.aliases(), true, b.unknown, b.state.lostInside
 	for _, step := range b.steps {
 		step(u, t)
 	}
