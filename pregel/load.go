@@ -78,7 +78,7 @@ func (g *Graph) loadMigrated(ctx context.Context, s saver.Saver, stored string, 
 	if err := g.checkStored(ctx, saved); err != nil {
 		return t, err
 	}
-	t.drops = g.wouldDrop(saved, len(now.through) > 0)
+	t.drops = g.wouldDrop(saved)
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
 		return t, g.unreadable(saved, stored, now.through, err)
 	}
@@ -86,18 +86,15 @@ func (g *Graph) loadMigrated(ctx context.Context, s saver.Saver, stored string, 
 }
 
 // wouldDrop returns an OtherVersionError if a program of another version has stored keys that the graph does not know, and nobody says
-// that they may go. Who gives versions no names is not asked: each change is another version then. A migration may leave keys within
-// the values of others: one without functions drops what is not known, inside as well.
-func (g *Graph) wouldDrop(saved *saver.Tuple, migrated bool) error {
+// that they may go. Who gives versions no names is not asked: each change is another version then.
+func (g *Graph) wouldDrop(saved *saver.Tuple) error {
 	stored := versionOf(saved.Note)
 	if stored == "" || stored == g.version || isFingerprint(stored) || g.opts.Version == "" || g.opts.LangGraph || g.spec.CheckStored != nil {
 		return nil
 	}
 	unknown := unknownKeys(g, saved)
 	maps.DeleteFunc(unknown, func(key string, _ bool) bool { return !holdsKey(g, saved, key) })
-	if !migrated {
-		g.unknownInside(saved, unknown)
-	}
+	g.unknownInside(saved, unknown)
 	if len(unknown) == 0 {
 		return nil
 	}
