@@ -542,9 +542,6 @@ func (w *replicaWorld) step() {
 func TestReplicaHistories(t *testing.T) {
 	t.Parallel()
 	n := 30 / race.Every
-	if testing.Short() {
-		n = 15
-	}
 	from := uint64(0)
 	if s := os.Getenv("ENGINE_RUNS"); s != "" {
 		var err error

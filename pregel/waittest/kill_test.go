@@ -165,11 +165,7 @@ func life(ctx context.Context, dir string) error {
 // A thread sleeps, and takes each signal once and in order, however often its process is killed; and each effect
 // has one key.
 func TestWaitsSurviveKills(t *testing.T) {
-	kills := 40
-	if testing.Short() {
-		kills = 10
-	}
-	report, err := killtest.Run(t.Context(), killtest.Options{Kills: kills, Dir: t.TempDir(), Check: func(dir string) error {
+	report, err := killtest.Run(t.Context(), killtest.Options{Kills: 40, Dir: t.TempDir(), Check: func(dir string) error {
 		files, err := filepath.Glob(filepath.Join(dir, "*-*.*"))
 		if err != nil {
 			return err
