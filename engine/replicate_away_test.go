@@ -53,6 +53,25 @@ func TestReplicaOtherBucket(t *testing.T) {
 	}
 }
 
+// unfit is a bucket with a rule that takes away what is put there.
+type unfit struct{ bucket.Bucket }
+
+func (unfit) CheckRules(context.Context, ...string) error { return bucket.ErrUnfit }
+
+// TestReplicaUnfitRules: no store begins in a bucket whose rules take it away, and nothing is put there.
+func TestReplicaUnfitRules(t *testing.T) {
+	sim := buckettest.NewSim(nil)
+	_, err := Open(filepath.Join(t.TempDir(), "s"), Options{Replica: Replica{Bucket: unfit{sim.Client("m")}}})
+	if !errors.Is(err, bucket.ErrUnfit) || errors.Is(err, replica.ErrAway) {
+		t.Errorf("opened: %v", err)
+	}
+	for _, c := range sim.History() {
+		if c.Op == buckettest.Put {
+			t.Errorf("it puts %s", c.Key)
+		}
+	}
+}
+
 // TestReplicaAges commits for a long time, while nobody asks for the lag: the ages do not grow, neither with a bucket that follows
 // nor with one that is away.
 func TestReplicaAges(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica"
-	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -217,8 +216,8 @@ func (r *replication) insist(ctx context.Context, step func() error) error {
 func (r *replication) begin(ctx context.Context, m *snapshot.Replica) (*replica.Leader, error) {
 	e := r.e
 	if !e.Opts.Inline {
-		if err := bucket.Probe(ctx, r.o.Bucket); err != nil {
-			return nil, replica.Unanswered(err)
+		if err := replica.Probe(ctx, r.ro, e.Opts.Logger); err != nil {
+			return nil, err
 		}
 	}
 	end := e.log.LastLSN()

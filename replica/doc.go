@@ -71,8 +71,9 @@
 //
 // # What is open
 //
-// Nothing here refuses a bucket whose lifecycle rules reach HEAD, fences or live chunks: a missing
-// chunk is found when it is read. Nothing refuses a second directory of the same store that follows
+// [Probe] refuses a bucket with a rule that deletes or archives objects of the lineage, where the bucket
+// tells its rules. One that is made later is not noticed: a missing chunk is found when it is read.
+// Nothing refuses a second directory of the same store that follows
 // and never leads. In a directory as bucket a follower may apply a chunk whose name is not durable
 // yet: if power fails there, and its leader never comes back, the follower has records that the
 // lineage has not.

@@ -59,5 +59,12 @@ func (k Kept) Words(deleted time.Time) string {
 	return said
 }
 
+// Ruler is a Bucket that can tell rules of its own, by which it does away with objects.
+type Ruler interface {
+	// CheckRules returns ErrUnfit if a rule in force deletes objects whose keys begin with one of the prefixes, or moves them to where they
+	// cannot be read at once. The text names the rule, and says what to do. ErrRefused: the bucket does not tell. It ends with ctx.
+	CheckRules(ctx context.Context, prefixes ...string) error
+}
+
 // Kept implements Keeper: the file system keeps nothing that was removed. Snapshots of it do.
 func (d *dir) Kept(context.Context) Kept { return Kept{} }

@@ -75,16 +75,10 @@ func locks(c *types.ObjectLockConfiguration) (may bool, first string) {
 func (s *store) expire(rules []types.LifecycleRule) (after time.Duration) {
 	for _, r := range rules {
 		e := r.NoncurrentVersionExpiration
-		if r.Status != types.ExpirationStatusEnabled || e == nil || aws.ToInt32(e.NoncurrentDays) == 0 || aws.ToInt32(e.NewerNoncurrentVersions) > 0 {
+		prefix, tagged, sized := filterOf(r)
+		if r.Status != types.ExpirationStatusEnabled || e == nil || aws.ToInt32(e.NoncurrentDays) == 0 || aws.ToInt32(e.NewerNoncurrentVersions) > 0 ||
+			tagged || sized {
 			continue
-		}
-		//lint:ignore SA1019 older rules have it
-		prefix := aws.ToString(r.Prefix)
-		if f := r.Filter; f != nil {
-			if f.And != nil || f.Tag != nil || f.ObjectSizeGreaterThan != nil || f.ObjectSizeLessThan != nil {
-				continue // of some objects
-			}
-			prefix = aws.ToString(f.Prefix)
 		}
 		if d := time.Duration(aws.ToInt32(e.NoncurrentDays)) * day; strings.HasPrefix(s.prefix, prefix) && (after == 0 || d < after) {
 			after = d

@@ -21,6 +21,7 @@ func TestVersitygw(t *testing.T) {
 func TestMoto(t *testing.T) {
 	endpoint := s3test.Moto(t)
 	conforms(t, endpoint)
+	deletesAll(t, endpoint)
 	b := keeps(t, endpoint)
 	if _, err := s3test.API(endpoint).PutBucketLifecycleConfiguration(t.Context(), &awss3.PutBucketLifecycleConfigurationInput{Bucket: aws.String("kept"),
 		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{{Status: types.ExpirationStatusEnabled, Filter: &types.LifecycleRuleFilter{Prefix: aws.String("at/")},
