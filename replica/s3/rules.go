@@ -17,11 +17,11 @@ import (
 // CheckRules implements bucket.Ruler, by the bucket's lifecycle.
 func (s *store) CheckRules(ctx context.Context, prefixes ...string) error {
 	life, err := s.api.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &s.bucket})
-	switch http5 := status(err); {
+	switch got := status(err); {
 	case err == nil:
 	case codeOf(err) == "NoSuchLifecycleConfiguration":
 		return nil
-	case http5 == 0 || http5 >= http.StatusInternalServerError && http5 != http.StatusNotImplemented:
+	case got == 0 || got >= http.StatusInternalServerError && got != http.StatusNotImplemented:
 		return fmt.Errorf("%s: get its lifecycle rules: %w", s.where, err)
 	default:
 		return fmt.Errorf("%w: %s: s3:GetLifecycleConfiguration: %s", bucket.ErrRefused, s.where, codeOf(err))
