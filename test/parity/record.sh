@@ -24,7 +24,7 @@ python=$work/parity/bin/python
 	"$python" random_trace.py random.jsonl.gz 1 130
 	"$python" random_trace.py random_rich.jsonl.gz 1000 40
 	"$python" random_trace.py random_loose.jsonl.gz 5000 55
-	"$python" random_trace.py random_found.jsonl.gz 2165 1
+	"$python" random_trace.py random_found.jsonl.gz found
 )
 go run ./bench/langgraph -work -python "$python" >"$work/work.json"
 mv -- "$work/work.json" bench/langgraph/testdata/work.json
