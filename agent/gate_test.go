@@ -379,10 +379,11 @@ func holds(t *testing.T, label, gate string, w way, p *person, middleware []agen
 			}
 		}
 	}
+	// A policy around the tools does not see the name that a middleware behind it gives.
 	if strings.Contains(gate, "limit") && len(tool.ran) > 1 || strings.Contains(gate, "policy around") && len(tool.ran) > 0 && w.name != "a middleware renames" {
 		t.Errorf("%s: wiped %v", label, tool.ran)
 	}
-	if strings.Contains(gate, "policy behind") && slices.ContainsFunc([]string{"1", "2"}, func(id string) bool { return tool.ran[id] != "" }) && !strings.HasPrefix(w.name, "a hook ") {
+	if strings.Contains(gate, "policy behind") && slices.ContainsFunc([]string{"1", "2"}, func(id string) bool { return tool.ran[id] != "" }) {
 		t.Errorf("%s: wiped %v", label, tool.ran)
 	}
 	// A node that runs several calls runs them all again when a question of one is answered.
@@ -390,18 +391,18 @@ func holds(t *testing.T, label, gate string, w way, p *person, middleware []agen
 	if !again && tool.all != len(tool.ran) {
 		t.Errorf("%s: %d calls ran %d times", label, len(tool.ran), tool.all)
 	}
-	if counted, ok := state["thread_tool_call_count"].(map[string]any); ok && err == nil && plain(counted["wipe"]) != float64(len(tool.ran)) && !strings.Contains(gate, "+") && !w.never && w.name != "a hook adds a message" {
+	// A limit counts a call when the model has made it. A person, a jump or another message may then keep it from running.
+	if counted, ok := state["thread_tool_call_count"].(map[string]any); ok && plain(counted["wipe"]) != float64(len(tool.ran)) && !strings.Contains(gate, "+") && !w.never && w.name != "a hook adds a message" {
 		t.Errorf("%s: counted %v, and %d ran", label, counted, len(tool.ran))
 	}
+	// A run that a limit stops, and a write of a client in the place of a hook, skip hooks that count and see.
 	if n := len(m.Requests()); err == nil && !strings.HasPrefix(w.name, "a client writes") && (plain(state["thread_model_call_count"]) != float64(n) && !(n == 0 && state["thread_model_call_count"] == nil) || len(seen) < n) {
 		t.Errorf("%s: the model was asked %d times, counted as %v, and seen %d times", label, n, state["thread_model_call_count"], len(seen))
 	}
 	answers := map[string]int{}
 	for _, m := range must(agent.Messages(state)) {
 		if m.Type == message.TypeTool {
-			// A client that leads to the tools while a hook asks is answered in both places.
-			twice := strings.HasPrefix(w.name, "a client") && strings.Contains(gate, "person")
-			if answers[m.ToolCallID]++; answers[m.ToolCallID] > 1 && !twice {
+			if answers[m.ToolCallID]++; answers[m.ToolCallID] > 1 {
 				t.Errorf("%s: call %s is answered again: %q", label, m.ToolCallID, m.Text())
 			}
 		}
