@@ -46,6 +46,26 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	return tuples[0], nil
 }
 
+// WritesAlone are the pending writes of a thread against checkpoints that it does not have: for each checkpoint a tuple with
+// Config and PendingWrites alone.
+func WritesAlone(ctx context.Context, s *Saver, threadID string) ([]*saver.Tuple, error) {
+	r := newTupleReader(s)
+	err := s.db.Read(ctx, func(b *pgx.Batch) {
+		*r = *newTupleReader(s)
+		b.Queue(s.sql.writesAlone, threadID).Query(r.scanWrites(r.writes))
+	})
+	var alone []*saver.Tuple
+	for k, writes := range r.writes {
+		slices.SortStableFunc(writes, saver.PendingWrite.Compare)
+		at := saver.Config{ThreadID: k.thread, Namespace: k.ns, CheckpointID: k.id}
+		alone = append(alone, &saver.Tuple{Config: at, PendingWrites: writes})
+	}
+	slices.SortFunc(alone, func(a, b *saver.Tuple) int {
+		return cmp.Or(cmp.Compare(a.Config.Namespace, b.Config.Namespace), cmp.Compare(a.Config.CheckpointID, b.Config.CheckpointID))
+	})
+	return alone, err
+}
+
 // checkpointKey names a checkpoint.
 type checkpointKey struct{ thread, ns, id string }
 

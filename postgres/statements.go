@@ -17,6 +17,7 @@ type statements struct {
 	lease, renew, release, fence           string
 	chain, chainWrites                     string
 	threadIDs, ownThreadIDs, threadID      string
+	writesAlone                            string
 	threadHeads, threadWrites, threadCalls string
 	schema                                 string
 }
@@ -43,6 +44,11 @@ SELECT EXISTS (SELECT FROM @.stele_checkpoints WHERE thread_id = $1 AND checkpoi
 	st.newest = st.tuples(`thread_id = $1 AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1`)
 
 	st.listed = st.tuples(`(thread_id, checkpoint_ns, checkpoint_id) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`)
+
+	st.writesAlone = q(`
+SELECT w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.task_path, w.idx, w.channel, coalesce(w.type, ''), w.blob
+FROM @.checkpoint_writes w LEFT JOIN @.checkpoints c USING (thread_id, checkpoint_ns, checkpoint_id)
+WHERE w.thread_id = $1 AND c.thread_id IS NULL`)
 
 	st.attempt = q(`
 INSERT INTO @.stele_checkpoints AS s (thread_id, checkpoint_ns, checkpoint_id, attempts)

@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 func (a *app) showCmd() *cobra.Command {
@@ -37,6 +39,15 @@ func (a *app) showCmd() *cobra.Command {
 				return ifNoThread(cmd.Context(), s, in.words(), cfg.ThreadID, a.printHistory(cmd, s, cfg.ThreadID, ns, history))
 			}
 			v, err := admin.Show(cmd.Context(), s, cfg)
+			if errors.Is(err, saver.ErrNotFound) && cfg.CheckpointID == "" && cfg.Namespace == "" {
+				alone, aerr := writesAlone(cmd.Context(), s, cfg.ThreadID)
+				if aerr != nil {
+					return aerr
+				}
+				if alone != nil {
+					return a.print(alone, func(p *printer) { printWritesAlone(p, alone, width) })
+				}
+			}
 			if err != nil {
 				return ifNoThread(cmd.Context(), s, in.words(), cfg.ThreadID, err)
 			}
@@ -58,6 +69,9 @@ func (a *app) showCmd() *cobra.Command {
 func ifNoThread(ctx context.Context, s saver.Saver, where, thread string, err error) error {
 	if !errors.Is(err, saver.ErrNotFound) {
 		return err
+	}
+	if alone, _ := writesAlone(ctx, s, thread); alone != nil {
+		return &said{fmt.Sprintf("thread %q has no checkpoint; see its writes with stele show %s %s", thread, where, shellWord(thread)), err}
 	}
 	if _, there, terr := saver.ThreadOf(ctx, s, thread); there || terr != nil {
 		return fmt.Errorf("%w; see stele show %s %s --history 0", err, where, shellWord(thread))
@@ -103,8 +117,50 @@ func printCheckpoint(p *printer, v *shownCheckpoint, width int) {
 		p.line("")
 		p.line("pending writes")
 		for _, w := range v.Writes {
-			p.line("  task %s  %s[%d]%s", w.Task, printable(w.Channel), w.Index, valueText(w.ValueView, width))
+			printWrite(p, w, width)
 		}
+	}
+}
+
+func printWrite(p *printer, w admin.WriteView, width int) {
+	p.line("  task %s  %s[%d]%s", w.Task, printable(w.Channel), w.Index, valueText(w.ValueView, width))
+}
+
+// shownWrites is a thread that has pending writes and no checkpoint. PutWrites may come before the Put of the checkpoint, which
+// then never came.
+type shownWrites struct {
+	Thread string             `json:"thread"`
+	Writes []admin.WriteAlone `json:"writes"`
+}
+
+// writesAlone returns nil if the thread has a checkpoint, or is not there.
+func writesAlone(ctx context.Context, s saver.Saver, thread string) (*shownWrites, error) {
+	var tuples []*saver.Tuple
+	var err error
+	switch s := s.(type) {
+	case *disk.Saver:
+		tuples, err = s.Inside().WritesAlone(thread)
+	case *postgres.Saver:
+		tuples, err = postgres.WritesAlone(ctx, s, thread)
+	}
+	if err != nil || len(tuples) == 0 {
+		return nil, err
+	}
+	if _, err := admin.History(ctx, s, thread, nil, 1); !errors.Is(err, saver.ErrNotFound) {
+		return nil, err
+	}
+	return &shownWrites{thread, admin.WritesAlone(s, tuples)}, nil
+}
+
+func printWritesAlone(p *printer, v *shownWrites, width int) {
+	p.line("thread      %s", printable(v.Thread))
+	p.line("checkpoint  none")
+	for i, w := range v.Writes {
+		if i == 0 || w.Namespace != v.Writes[i-1].Namespace || w.Checkpoint != v.Writes[i-1].Checkpoint {
+			p.line("")
+			p.line("pending writes of checkpoint %s, namespace %s, which is not stored", printable(w.Checkpoint), printable(w.Namespace))
+		}
+		printWrite(p, w.WriteView, width)
 	}
 }
 

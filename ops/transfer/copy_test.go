@@ -286,7 +286,8 @@ func TestWritesWithoutCheckpoint(t *testing.T) {
 	}
 	var rejected []*transfer.Rejected
 	rep, err := transfer.Copy(t.Context(), transfer.FromSaver(src), dst, transfer.Options{Reject: func(r *transfer.Rejected) error { rejected = append(rejected, r); return nil }})
-	if err != nil || rep.Rejected != 1 || len(rejected) != 1 || rejected[0].What != "writes" || rejected[0].Config.ThreadID != "lost" {
+	if err != nil || rep.Rejected != 1 || len(rejected) != 1 || rejected[0].What != "writes" || rejected[0].Config.ThreadID != "lost" ||
+		!strings.Contains(rejected[0].Error(), "a thread without a checkpoint cannot be copied") {
 		t.Errorf("%+v %v %v", rep, rejected, err)
 	}
 }

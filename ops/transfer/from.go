@@ -110,7 +110,7 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 	return true
 }
 
-var errNoCheckpoint = errors.New("the thread has no checkpoint that they are of")
+var errNoCheckpoint = errors.New("a thread without a checkpoint cannot be copied; stele show shows its writes")
 
 // without rejects a thread that has no checkpoint, if it is still there.
 func (s *saverSource) without(ctx context.Context, id string, yield func(*Tuple, error) bool) bool {

@@ -90,7 +90,7 @@ func view(s saver.Saver, tup *saver.Tuple) *CheckpointView {
 	cp := &tup.Checkpoint
 	out := &CheckpointView{Thread: tup.Config.ThreadID, Namespace: tup.Config.Namespace, Checkpoint: cp.ID, TS: cp.TS, V: cp.V,
 		Metadata: Plain(map[string]any(tup.Metadata)), Channels: map[string]ChannelView{}, Seen: map[string]map[string]string{},
-		Updated: cp.Updated, Writes: []WriteView{}}
+		Updated: cp.Updated, Writes: writeViews(s, tup.PendingWrites)}
 	if tup.Parent != nil {
 		out.Parent = tup.Parent.CheckpointID
 	}
@@ -107,8 +107,31 @@ func view(s saver.Saver, tup *saver.Tuple) *CheckpointView {
 			out.Seen[node][channel] = v.String()
 		}
 	}
-	for _, w := range tup.PendingWrites {
-		out.Writes = append(out.Writes, WriteView{Task: w.TaskID, Path: w.TaskPath, Channel: w.Channel, Index: w.Index, ValueView: valueView(s, w.Value)})
+	return out
+}
+
+// WriteAlone is a pending write against a checkpoint that is not stored.
+type WriteAlone struct {
+	Namespace  string `json:"namespace"`
+	Checkpoint string `json:"checkpoint"`
+	WriteView
+}
+
+// WritesAlone decodes the pending writes of tuples of s that have no checkpoint.
+func WritesAlone(s saver.Saver, tuples []*saver.Tuple) []WriteAlone {
+	out := []WriteAlone{}
+	for _, tup := range tuples {
+		for _, w := range writeViews(s, tup.PendingWrites) {
+			out = append(out, WriteAlone{tup.Config.Namespace, tup.Config.CheckpointID, w})
+		}
+	}
+	return out
+}
+
+func writeViews(s saver.Saver, writes []saver.PendingWrite) []WriteView {
+	out := []WriteView{}
+	for _, w := range writes {
+		out = append(out, WriteView{Task: w.TaskID, Path: w.TaskPath, Channel: w.Channel, Index: w.Index, ValueView: valueView(s, w.Value)})
 	}
 	return out
 }

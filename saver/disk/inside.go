@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/group"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // Simulation replaces the environment of a store: file system, clock, randomness. The zero value
@@ -62,6 +63,33 @@ func (in Inside) MetadataMatcher(v *engine.View, filter map[string]any) (matches
 // DescribeThread sets Held of info, and Graph and Next from the record of thread t in v, if the record has them.
 func (in Inside) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	return in.s.describeThread(ctx, v, t, info)
+}
+
+// WritesAlone are the pending writes of a thread against checkpoints that it does not have: for each checkpoint a tuple with
+// Config and PendingWrites alone.
+func (in Inside) WritesAlone(threadID string) ([]*saver.Tuple, error) {
+	t, _, err := in.s.e.PartitionFirst(layout.ThreadKey(threadID))
+	if err != nil || t == nil {
+		return nil, err
+	}
+	var alone []*saver.Tuple
+	t.Ascend(string(layout.KeyWrites), func(it *index.Entry) bool {
+		ns, id, ok := layout.ParseWritesKey(it.Key)
+		if n := len(alone); !ok || n > 0 && alone[n-1].Config.Namespace == ns && alone[n-1].Config.CheckpointID == id {
+			return true
+		}
+		if t.Get(layout.CheckpointKey(ns, id)) == nil {
+			alone = append(alone, &saver.Tuple{Config: saver.Config{ThreadID: threadID, Namespace: ns, CheckpointID: id}})
+		}
+		return true
+	})
+	r := in.s.one(t)
+	for _, tup := range alone {
+		if tup.PendingWrites, err = r.pendingWrites(tup.Config.Namespace, tup.Config.CheckpointID); err != nil {
+			return nil, err
+		}
+	}
+	return alone, nil
 }
 
 // AdoptErasures makes a store that was salvaged from another remember the threads that were
