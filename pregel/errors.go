@@ -570,7 +570,7 @@ func (e *StoredTypeError) Error() string {
 
 // adviceOf is what to do about a thread of a version that a graph of another one cannot go on with.
 func adviceOf(stored, own string) string {
-	return fmt.Sprintf("this program is version %q: give it a Migration from %q, or let a program of that version go on", own, stored)
+	return fmt.Sprintf("this program is version %q: give it a Migration from %q, or let a program of that version continue", own, stored)
 }
 
 // Unwrap returns the cause.

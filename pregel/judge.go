@@ -365,10 +365,10 @@ func (j *judge) writeFits(t *task, w write) error {
 		}
 	}
 	if strings.HasPrefix(w.channel, joinPrefix) && !j.g.specs.has(w.channel) {
-		return breaksf(StagePlace, t.name, w.channel, "node %q, which has ended, goes on to %q, which the graph does not have: the node behind it would never run", t.name, w.channel)
+		return breaksf(StagePlace, t.name, w.channel, "node %q, which has ended, leads to %q, which the graph does not have: the node behind it would never run", t.name, w.channel)
 	}
 	if node, ok := strings.CutPrefix(w.channel, branchPrefix); ok && j.g.nodes[node] == nil {
-		return breaksf(StagePlace, node, w.channel, "node %q, which has ended, goes on to node %q, which the graph does not have", t.name, node)
+		return breaksf(StagePlace, node, w.channel, "node %q, which has ended, leads to node %q, which the graph does not have", t.name, node)
 	}
 	return nil
 }

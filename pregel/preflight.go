@@ -203,12 +203,12 @@ func (r *PreflightReport) String() string {
 	}
 	name := cmp.Or(r.Graph, "the graph")
 	fmt.Fprintf(&b, "%s, version %s: %s\n", name, r.Version, threads(r.Threads))
-	line(r.Unchanged, "%s on unchanged", agree(r.Unchanged, "goes", "go"))
+	line(r.Unchanged, "%s unchanged", agree(r.Unchanged, "continues", "continue"))
 	for _, how := range slices.Sorted(maps.Keys(r.Adapted)) {
-		line(r.Adapted[how], "%s on through %s", agree(r.Adapted[how], "goes", "go"), how)
+		line(r.Adapted[how], "%s through %s", agree(r.Adapted[how], "continues", "continue"), how)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Ignored)) {
-		line(r.Ignored[key], "%s on without what is stored as %q", agree(r.Ignored[key], "goes", "go"), key)
+		line(r.Ignored[key], "%s without what is stored as %q", agree(r.Ignored[key], "continues", "continue"), key)
 	}
 	line(len(r.Broken), "%s", agree(len(r.Broken), "breaks", "break"))
 	alike := map[string][]BrokenThread{}

@@ -111,12 +111,12 @@ func TestPreflightReport(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	const want = `letters, version 2: 12 threads
-        8  go on through alias to → recipient
+        8  continue through alias to → recipient
         4  break
 decode, channel "size", field "Size": 4
-    thread "letter-002" (waiting, version 1): thread "letter-002", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
-    thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
-    thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version go on
+    thread "letter-002" (waiting, version 1): thread "letter-002", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version continue
+    thread "letter-005" (waiting, version 1): thread "letter-005", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version continue
+    thread "letter-008" (waiting, version 1): thread "letter-008", checkpoint ID of version "1": restore channel "size": decode msgpack value: decode $: integer does not fit string; this program is version "2": give it a Migration from "1", or let a program of that version continue
     and 1 more
 not judged: what the code of these nodes does when it runs again: approve (8 threads)
 `
@@ -184,7 +184,7 @@ func TestPreflightOfOne(t *testing.T) {
 		if _, err := compile("one").Run(t.Context(), pregel.Thread("t"), state{}); (err != nil) != (b == two) {
 			t.Fatal(err)
 		}
-		want = "one, version 1: 1 thread\n        1  goes on unchanged\nnot judged: what the code of these nodes does when it runs again: " + want + "\n"
+		want = "one, version 1: 1 thread\n        1  continues unchanged\nnot judged: what the code of these nodes does when it runs again: " + want + "\n"
 		if r := must(compile("one").Preflight(t.Context(), nil, saver.ThreadQuery{})); r.String() != want {
 			t.Errorf("it says\n%s\nwant\n%s", r, want)
 		}
@@ -199,8 +199,8 @@ func TestPreflightOfOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `one, version 1: 1 thread
-        1  goes on through alias a → b
-        1  goes on without what is stored as "c"
+        1  continues through alias a → b
+        1  continues without what is stored as "c"
         1  breaks
 load: 1
     thread "t" (status unknown, version unknown): 

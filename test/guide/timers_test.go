@@ -59,7 +59,7 @@ func reply(ctx context.Context, g *pregel.Graph, queue runs.Queue, name string, 
 }
 
 func wake(ctx context.Context, g *pregel.Graph) (next time.Time, err error) {
-	report, err := g.Recover(ctx, pregel.RecoverOptions{}) // goes on with what is due
+	report, err := g.Recover(ctx, pregel.RecoverOptions{}) // continues what is due
 	for _, r := range report.Threads {
 		for _, w := range r.Waits {
 			if !w.Until.IsZero() && (next.IsZero() || w.Until.Before(next)) {
