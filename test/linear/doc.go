@@ -8,11 +8,12 @@
 // when they go on. Each machine has a clock with a rate of its own.
 //
 // A client reads the head of a thread, or stores a checkpoint on the head that it knows: a compare-and-set. What is not told
-// may be so or not: an outcome that is unknown, the call of a machine that died, and a put that is refused with ErrFenced, until the
-// store has opened at another machine: a directory that leads again before that offers what it has. A put that is refused because the head is another one says nothing here: that head may be a put that
-// waits for the bucket, and is never acknowledged. Neither says a read that is refused; reads of followers, which are behind by
-// design, and reads with a negative Replica.MaxStale are not made. The modes async and bounded promise a prefix alone, which
-// TestReplicaHistories of package engine checks.
+// may be so or not: an outcome that is unknown, the call of a machine that died, and a put that is refused with ErrFenced, until
+// the store has opened at another machine: a directory that leads again before that offers what it has. A put that is refused
+// because the head is another one says nothing here: that head may be a put that waits for the bucket, and is never
+// acknowledged. Neither says a read that is refused; reads of followers, which are behind by design, and reads with a negative
+// Replica.MaxStale are not made. The modes async and bounded promise a prefix alone, which TestReplicaHistories of package
+// engine checks.
 //
 // TestServers does the same with processes, a server of others as bucket, SIGSTOP, SIGKILL, and a proxy before each machine. Nothing
 // repeats such a history, so it comes second.
