@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/base64"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -129,22 +130,22 @@ func TestFullDiskKeepsRuns(t *testing.T) {
 	}
 	for _, strategy := range strategies {
 		t.Run(strategy, func(t *testing.T) {
-			mem := vfs.NewMem(vfs.MemOptions{Capacity: 40 << 20})
-			o := disk.Options{NoPatches: true, FlushBytes: 4 << 20}
+			mem := vfs.NewMem(vfs.MemOptions{})
+			o := disk.Options{DiskReserve: 64 << 20}
 			h := openOn(t, "store", o.In(disk.Simulation{FS: mem}), func(cfg *server.Config) { cfg.Workers = 100 })
 			thread := h.ok("POST", "/threads", object{"metadata": object{"graph_id": "simple"}}).text1("thread_id")
 			h.ok("POST", "/threads/"+thread+"/state", object{"values": object{"text": "kept"}, "as_node": "b"})
 			at := "/threads/" + thread + "/runs"
 			run := h.ok("POST", at, object{"assistant_id": "slow", "input": object{"text": "x"}}).text1("run_id")
 			h.until("it is under way", func() bool { return h.ok("GET", at+"/"+run, nil).text1("status") == "running" })
-			source := rand.NewChaCha8([32]byte{2})
-			for n, b := 0, make([]byte, 768<<10); ; n++ {
-				_, _ = source.Read(b)
-				a := h.do("PUT", "/store/items", object{"namespace": []string{"a"}, "key": string(rune('a' + n)), "value": object{"text": base64.StdEncoding.EncodeToString(b)}})
+			mem.SetCapacity(o.DiskReserve / 2) // whatever a flush frees, it stays full
+			defer mem.SetCapacity(0)           // so that the server can close what runs
+			for n := 0; ; n++ {                // free space is not looked at for each commit
+				a := h.do("PUT", "/store/items", object{"namespace": []string{"a"}, "key": strconv.Itoa(n), "value": object{"text": strings.Repeat("x", 1<<16)}})
 				if a.status == 507 {
 					break
 				}
-				if a.status/100 != 2 || n == 100 {
+				if a.status/100 != 2 || n == 1000 {
 					t.Fatalf("put %d: %d", n, a.status)
 				}
 			}
