@@ -27,8 +27,8 @@ func TestReplicaOtherBucket(t *testing.T) {
 		for _, sim := range []*buckettest.Sim{right, wrong, right} {
 			e, err := Open(dir, Options{Replica: Replica{Bucket: sim, Mode: mode, Interval: time.Millisecond}})
 			if sim == wrong {
-				if !errors.Is(err, replica.ErrNoLineage) || len(wrong.History()) > 0 {
-					t.Fatalf("%s: opened with an empty bucket: %v", mode, err)
+				if page, lerr := wrong.List(t.Context(), "", ""); !errors.Is(err, replica.ErrNoLineage) || lerr != nil || len(page) > 0 {
+					t.Fatalf("%s: opened with an empty bucket: %v; it has %v, %v", mode, err, page, lerr)
 				}
 				continue
 			}
