@@ -116,6 +116,9 @@ func (g *garbageEstimate) news(segs []snapshot.SegmentInfo, lsn base.LSN) []snap
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(fams) == 0 && len(g.counted) == 0 {
+		return nil // the manifest has it all
+	}
 	for id, f := range g.fams {
 		if !fams[id].dropped {
 			fams[id] = f
