@@ -160,6 +160,28 @@ func TestQuestionBesideAFailure(t *testing.T) {
 	}
 }
 
+// TestSleepBesideAFailure: a thread of which one task failed and another sleeps has failed: nobody is asked, and no run is left that wakes.
+func TestSleepBesideAFailure(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		slept := make(chan struct{})
+		wait := func(ctx context.Context, _ any) (any, error) {
+			defer close(slept)
+			return nil, pregel.Sleep(ctx, time.Hour)
+		}
+		boom := func(context.Context, any) (any, error) {
+			<-slept
+			return nil, errors.New("boom")
+		}
+		c.Graphs["half"] = must(builder().Node("wait", wait).Node("boom", boom).Edge(graph.Start, "wait").Edge(graph.Start, "boom").
+			Compile(graph.Options{Name: "half", Saver: c.Saver}))
+	})
+	id := h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "half", "input": object{}})
+	if th := h.ok("GET", "/threads/"+id+"?include=stele_status", nil); th.text1("status") != "error" || th.text1("stele_status") != "failed" {
+		t.Errorf("%s", th.text)
+	}
+}
+
 func TestMultitask(t *testing.T) {
 	h := newHouse(t)
 	id := h.thread()

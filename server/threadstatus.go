@@ -215,7 +215,7 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 			if err != nil {
 				return at, run, err
 			}
-			if !refused && info.Status != saver.StatusWaiting { // an answer lets a thread go on of which a task failed and another asks
+			if !refused && !s.asks(ctx, t, info.Status) { // an answer lets a thread go on of which a task failed and another asks
 				at.stele = string(saver.StatusFailed)
 			}
 		}
@@ -240,6 +240,15 @@ func (s *threadAPI) toldApart(ctx context.Context, t thread, status saver.Status
 		}
 	}
 	return status
+}
+
+// asks reports whether a thread of this status waits for a person, and does not only sleep.
+func (s *threadAPI) asks(ctx context.Context, t thread, status saver.Status) bool {
+	if status != saver.StatusWaiting {
+		return false
+	}
+	waits, err := admin.WaitsOf(ctx, s.saver, t.ID)
+	return err == nil && waits.Questions > 0
 }
 
 // refused reports whether a run failed because its answer or its input was refused, which changed nothing: the thread
