@@ -326,11 +326,12 @@ func (f *flusher) saveAtClose() error {
 	if f.images.unproven() {
 		return nil
 	}
-	write := func() error { return f.images.Write(false) }
+	var err error
 	if len(f.manifest.State().Logs) > maxIdleLogs && !f.Opts.follows {
-		write = func() error { return f.flushLocked(ctx) }
+		err = f.flushLocked(ctx)
+	} else {
+		err = f.images.Write(false)
 	}
-	err := write()
 	if f.badPages.Load() { // the damage was found just now
 		return f.images.forget()
 	}

@@ -112,7 +112,9 @@ func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo, fams map[uint64]dead
 func (g *garbageEstimate) news(segs []snapshot.SegmentInfo, lsn base.LSN) []snapshot.SegmentDead {
 	fams := map[uint64]deadFamily{}
 	for id, d := range g.droppedThrough(lsn) {
-		fams[id] = g.dead(id, d)
+		if f := g.dead(id, d); len(f.bytes) > 0 {
+			fams[id] = f
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
